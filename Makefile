@@ -1,0 +1,176 @@
+# posenc: one header, a folder of demos, a folder of tests.
+#
+#   make            build every demo into build/
+#   make demo       build and run the comparison of encodings (under a minute)
+#   make test       build and run every test; the last line counts them
+#   make sanitize   the tests under the address and undefined-behaviour checkers
+#   make threads    the tests under the thread checker
+#   make nosimd     the tests in plain C, without SIMD kernels
+#   make matrix     compile under every compiler, standard, level and switch there is here
+#   make golden     make the golden values in tests/golden/ again (Python with torch)
+#   make clean      remove build/
+#   make help       this list, and what was found on this machine
+#
+# Switch things over: make CC=clang   make OPT="-O1 -g"   make CFLAGS=-Werror
+#                     make PYTHON=/folder/python   make BUILD=build/mine   make V=1 (show commands)
+# Switch things off:  make OPENMP=0   make STB=0   make GREATEST=0
+# Point to a folder:  make STB=/folder/of/stb_image_write.h   make GREATEST=/folder/of/greatest.h
+
+BUILD  ?= build
+OPT    ?= -O2
+STD    ?= -std=c99
+PYTHON ?= python3
+WARN    = -Wall -Wextra -pedantic
+Q       = $(if $(V),,@)
+
+# ---- what is on this machine --------------------------------------------------------------------
+# A probe compiles a tiny program and answers 1 or 0; every answer can be given by hand instead.
+# $(call probe,compiler and flags,header to include,statement in main)
+hash := \#
+probe = $(shell t=$$(mktemp) && printf '$(hash)include $(2)\nint main(void){$(3);return 0;}\n' | \
+          $(1) - -o $$t >/dev/null 2>&1 && echo 1 || echo 0; rm -f $$t)
+has   = $(if $(shell command -v $(1) 2>/dev/null),yes,no)
+
+ifndef OPENMP
+OPENMP := $(call probe,$(CC) -fopenmp -x c,<omp.h>,return omp_get_max_threads() < 1)
+endif
+ifndef CXXTEST
+CXXTEST := $(call probe,$(CXX) -std=c++11 -x c++,<cmath>,)
+endif
+
+# Where stb_image_write.h is, as flags: value 1 means #include <stb/stb_image_write.h>, 2 without stb/.
+stb_in    = $(shell for form in '1 stb/' '2 '; do set -- $$form; \
+              echo "$(hash)include <$$2stb_image_write.h>" | $(CC) $(1) -E -x c - >/dev/null 2>&1 && \
+              { echo "$(1) -DPOSENC_STB_IMAGE_WRITE=$$1"; break; }; done)
+STB_HERE  = $(or $(stb_in),$(call stb_in,-isystem build/stb/usr/include))
+ifndef STB
+STB_FLAGS = $$(cat build/stb.flags)
+STB_FILE  = build/stb.flags
+else ifneq ($(STB),0)
+STB_FLAGS = $(or $(call stb_in,-isystem $(STB)),$(error There is no stb_image_write.h in $(STB)))
+endif
+
+COMMON  = $(OPT) $(WARN) -I. $(if $(filter 1,$(OPENMP)),-fopenmp)
+FLAGS   = $(STD) $(COMMON) $(CFLAGS)
+LIBS    = $(LDFLAGS) -lm $(LDLIBS)
+TESTING = -Itests -Idemos -pthread \
+          $(if $(filter 0,$(GREATEST)),-DCHECK_STAND_IN,$(if $(GREATEST),-I$(GREATEST)))
+
+# ---- what there is to build: every .c is one program ---------------------------------------------
+KIT     := $(wildcard demos/kit/*.h)
+DEMOS   := $(patsubst demos/%.c,$(BUILD)/%,$(sort $(wildcard demos/*.c)))
+DROPINS := $(patsubst tests/%.c,$(BUILD)/%,$(filter-out %_twice_b.c,$(sort $(wildcard tests/compiles_*.c))))
+TESTS   := $(patsubst tests/%.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+NEEDED  := posenc.h $(wildcard tests/*.h tests/golden/*.h) $(BUILD)/flags
+SAY      = @echo "  building $@"
+
+all: $(DEMOS)
+
+demo: $(BUILD)/pattern
+	$(BUILD)/pattern compare --quick
+
+# Each recipe removes the old program first: one that does not compile any more must not be run.
+$(DEMOS): $(BUILD)/%: demos/%.c posenc.h $(KIT) $(BUILD)/flags $(STB_FILE)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) -Idemos $(STB_FLAGS) $< -o $@ $(LIBS)
+
+$(TESTS): $(BUILD)/%: tests/%.c $(NEEDED) $(KIT)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) $(TESTING) $< -o $@ $(LIBS)
+
+$(filter-out %_static %_twice_a,$(DROPINS)): $(BUILD)/%: tests/%.c $(NEEDED)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) $< -o $@ $(LIBS)
+
+$(BUILD)/compiles_static: tests/compiles_static.c $(NEEDED)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) -DSECOND_FILE -c $< -o $@.o && $(CC) $(FLAGS) $< $@.o -o $@ $(LIBS)
+
+$(BUILD)/compiles_twice_a: tests/compiles_twice_a.c tests/compiles_twice_b.c $(NEEDED)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) tests/compiles_twice_a.c tests/compiles_twice_b.c -o $@ $(LIBS)
+
+$(BUILD)/compiles_as_cpp: tests/compiles_as_cpp.cpp $(NEEDED)
+	$(SAY)
+	$(Q)rm -f $@; $(CXX) -std=c++11 $(COMMON) $(CFLAGS) $< -o $@ $(LIBS)
+
+# Changes only when the commands do, so that new flags rebuild everything.
+$(BUILD)/flags: always
+	@mkdir -p $(@D)
+	@now="$$(printf '%s ' $(foreach x,$(CC) $(CXX) $(FLAGS) $(TESTING) $(LIBS) $(STB),'$(x)'))"; \
+	 test "$$now" = "$$(cat $@ 2>/dev/null)" || echo "$$now" >$@
+
+# ---- running the tests ---------------------------------------------------------------------------
+WITH_DEMOS = 1
+RUNNABLE   = $(TESTS) $(DROPINS) $(if $(filter 1,$(CXXTEST)),$(BUILD)/compiles_as_cpp)
+NOT_HERE   = $(if $(filter 0,$(CXXTEST)),'skip:compiles_as_cpp:no C++ compiler ($(CXX))')
+SMOKE      = $(if $(filter 1,$(WITH_DEMOS)),$(DEMOS))
+AGAIN      = $(MAKE) --no-print-directory OPENMP=$(OPENMP) CXXTEST=$(CXXTEST)
+
+programs: $(RUNNABLE) $(SMOKE)
+
+# Builds two at a time unless told otherwise with -j; what does not compile is counted as failed.
+test:
+	-@$(AGAIN) -k $(if $(findstring -j,$(MAKEFLAGS)),,-j2) programs
+	@sh tests/run.sh $(RUNNABLE) $(NOT_HERE) $(SMOKE:%=demo:%)
+
+sanitize:
+	@$(AGAIN) test WITH_DEMOS=0 BUILD=$(BUILD)/sanitize \
+	  OPT="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
+
+# The thread checker does not understand OpenMP's own locks, so OpenMP is off; the tests start threads
+# themselves. It also needs memory laid out as it expects, hence setarch where there is one.
+threads:
+	@RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" $(AGAIN) test WITH_DEMOS=0 OPENMP=0 \
+	  BUILD=$(BUILD)/threads OPT="-O1 -g -fsanitize=thread"
+
+nosimd:
+	@$(AGAIN) test WITH_DEMOS=0 BUILD=$(BUILD)/nosimd CFLAGS="$(CFLAGS) -DPOSENC_NO_SIMD"
+
+matrix:
+	@BUILD=$(BUILD)/matrix sh tests/matrix.sh
+
+golden:
+	@$(PYTHON) -c 'import torch' 2>/dev/null || { echo "make golden needs a Python with torch:" \
+	  "'$(PYTHON)' has none. Name one with make golden PYTHON=/folder/python"; exit 1; }
+	$(PYTHON) tests/golden/make_golden.py
+
+# ---- stb_image_write: PNG pictures in the demos -------------------------------------------------
+# Looked for once; build/stb.flags remembers the answer, also a bad one. When it is missing, Debian's
+# package is asked for, with time limits; without it the demos are built all the same and draw SVG.
+build/stb.flags:
+	@mkdir -p build
+	@$(if $(STB_HERE),:,$(MAKE) --no-print-directory stb-fetch >build/stb.log 2>&1 </dev/null || true)
+	@$(MAKE) --no-print-directory -s stb-flags >$@
+	@test -s $@ || echo "No PNG pictures: stb_image_write.h is not here and could not be fetched. Install" \
+	  "the package libstb-dev, or name a folder with make STB=/folder; then make clean."
+
+stb-flags:
+	@printf '%s' '$(STB_HERE)'
+
+# As root the package is installed; otherwise it is unpacked into build/stb.
+APT = DEBIAN_FRONTEND=noninteractive timeout 60 apt-get -q -o Acquire::Retries=0 \
+      -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15 -o DPkg::Lock::Timeout=15
+stb-fetch:
+	if test "$$(id -u)" = 0; then \
+	    $(APT) install -y libstb-dev || { $(APT) update && $(APT) install -y libstb-dev; }; \
+	else \
+	    cd build && $(APT) download libstb-dev && dpkg-deb -x libstb-dev*.deb stb; \
+	fi
+
+# ---- the rest --------------------------------------------------------------------------------------
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+	@echo "Found: compiler $(CC) ($(shell $(CC) -dumpversion 2>/dev/null || echo missing)), openmp" \
+	  "$(if $(filter 1,$(OPENMP)),yes,no), stb" \
+	  "$(if $(filter-out 0,$(STB))$(STB_HERE),yes,no), greatest" \
+	  "$(if $(filter 1,$(call probe,$(CC) $(TESTING) -x c,<greatest.h>,)),yes,no (stand-in))," \
+	  "python with torch" \
+	  "$(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "no")' \
+	    2>/dev/null || echo no)," \
+	  "mpi $(call has,mpicc), nvcc $(call has,nvcc)"
+
+clean:
+	rm -rf build
+
+.PHONY: all demo programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always

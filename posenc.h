@@ -1,0 +1,5154 @@
+/* posenc.h - v0.1.0 - positional encodings, attention and transformers in one C file
+
+   In ONE source file:                          Everywhere else:
+       #define POSENC_IMPLEMENTATION                #include "posenc.h"
+       #include "posenc.h"                      Link with -lm. Nothing else is needed;
+                                                -fopenmp makes it use all cores.
+   THREE DOORS
+     1  You have buffers and want positions in them. No set-up, no memory, cannot fail.
+            posenc_rope_forward(posenc_heads_bthd(q, B, T, H, D), NULL, POSENC_HALF, 10000.0);
+     2  You want layers with gradients, still in your own buffers.
+            posenc_attention_forward(out, lse, q, k, v, &how, scratch);
+     3  You want to train a transformer.
+            posenc_model_create(&model, &config, &why);
+
+   WHERE DOES POSITION ENTER? Five verbs cover every encoding in this file.
+
+     tokens -> embedding ->(+)-> norm -> q,k,v ->(turn)-> scores ->(+)-> softmax -> values -> ...
+                            ^                      ^                ^
+     positions ---------> [add]                  [rot]        [bias]  [ctx]
+       [pos]          sinusoidal, learned,    rope, lrope   relative, t5,   terms that also
+     0..T-1, offset,  sininit, continuous                   alibi           read the content
+     packed, padding
+
+   READING IT
+     Start at [4]. Each formula appears once, forward beside backward. Everything after the
+     double rule at [10] is about speed and can be skipped without loss.
+
+   CONTENTS
+     [1] Platform       [2] Public API     [3] Ground           [4] Layers
+     [5] Encodings      [6] Attention      [7] Transformer      [8] Training
+     [9] Checkpoint    [10] Which CPU     [11] Kernels         [12] Licence
+     Search for "[4.5]" or "[5.7]" to reach a section.
+
+   SWITCHES (define before the include)
+     POSENC_IMPLEMENTATION       in one file: the code itself
+     POSENC_STATIC               everything static to that file
+     POSENC_MALLOC, POSENC_FREE  your allocator; both or neither. Used behind door three only.
+     POSENC_ASSERT(c)            your assert; doors one and two check their arguments with it
+     POSENC_NO_STDIO             no checkpoints, no <stdio.h> files
+     POSENC_NO_SIMD              plain C only
+     POSENC_DETERMINISTIC        the plain C tier uses fmaf() and joins the SIMD tiers bit for bit
+     POSENC_DOUBLE               posenc_float is double: slow, for gradient checks
+
+   PROMISES
+     - Same binary, same seed: same bits, for any number of threads. AVX2 and AVX-512 agree too.
+     - Doors one and two allocate nothing and keep nothing. Door three allocates when a model is
+       made and never inside a training step.
+     - The library never prints, exits, reads the clock, the environment or rand(), and starts
+       no thread except through OpenMP, when compiled with it.
+     - No fast-math is needed or wanted: it deletes the checks for NaN.
+
+   Licence: MIT, at the end of the file.                                                          */
+
+#ifndef POSENC_H
+#define POSENC_H
+
+/* ---- [1] platform ------------------------------------------------------------------------------ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POSENC_VERSION        100              /* major*10000 + minor*100 + patch */
+#define POSENC_VERSION_STRING "0.1.0"
+
+#ifdef POSENC_DOUBLE
+typedef double posenc_float;
+#else
+typedef float posenc_float;
+#endif
+
+#ifndef POSENC_DEF
+#  ifdef POSENC_STATIC
+#    if defined(__GNUC__)
+#      define POSENC_DEF static __attribute__((unused))
+#    else
+#      define POSENC_DEF static
+#    endif
+#  else
+#    define POSENC_DEF extern
+#  endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- [2] PUBLIC API ------------------------------------------------------------------------------
+
+   One legend for all sizes:  B batch   T time (tokens)   C channels   H heads   D width of a head
+                              F hidden width   V vocabulary   L layers   R rows (B*T, or any)
+   Arguments come as outputs, saved, inputs, weights, sizes. The gradient of x is dx.
+   Gradients of parameters are ADDED to, gradients of activations are OVERWRITTEN; exceptions say so.
+   Arrays are row-major and contiguous, last index fastest. Weights are (out, in), as in PyTorch.   */
+
+/* ---- [2.1] status ---------------------------------------------------------------------------------
+   Calls that prepare (parse, create, load) return a status and leave a sentence with the numbers in
+   *why, which may be NULL. Calls that apply are void.                                              */
+
+typedef enum posenc_status {
+    POSENC_OK = 0,
+    POSENC_OUT_OF_MEMORY,        /* an allocation failed: ask posenc_model_bytes() beforehand     */
+    POSENC_BAD_CONFIG,           /* what was asked for cannot be: the sentence says what can      */
+    POSENC_BAD_INPUT,            /* a token, target or position outside its range                 */
+    POSENC_FILE,                 /* a file could not be opened, written or renamed                */
+    POSENC_BAD_FILE,             /* a file was read and is not what it should be                  */
+    POSENC_NOT_FINITE            /* NaN or infinity in training: the sentence names step, tensor  */
+} posenc_status;
+
+typedef struct posenc_error { char text[512]; } posenc_error;
+
+/* the status in a few words; takes an int, so that it fits printers of enums */
+POSENC_DEF const char *posenc_explain(int status);
+
+/* ---- [2.2] the encodings: one row each ------------------------------------------------------------
+   From this table come the enum, the names, the spec strings, the tests' loops and README's table.
+   Columns: token, name, where it enters, parameters learnt, keys of its spec string, one line.      */
+
+#define POSENC_ENCODINGS(X)                                                                           \
+    X(NONE,       "none",       NOWHERE,   0, "",                                                     \
+      "no position at all: the control")                                                              \
+    X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base",                                                 \
+      "fixed waves of many lengths added to the embedding")                                           \
+    X(LEARNED,    "learned",    EMBEDDING, 1, "rows,init",                                            \
+      "a free vector for each position")                                                              \
+    X(SININIT,    "sininit",    EMBEDDING, 1, "rows,base",                                            \
+      "a free vector for each position that starts as sinusoidal")                                    \
+    X(CONTINUOUS, "continuous", EMBEDDING, 1, "hidden,length,init",                                       \
+      "a small network that turns the position into a vector")                                        \
+    X(ROPE,       "rope",       QUERY_KEY, 0, "base,layout,dim",                                      \
+      "turn queries and keys by an angle that grows with the position")                               \
+    X(LROPE,      "lrope",      QUERY_KEY, 1, "base,layout,dim",                                      \
+      "rope whose frequencies are trained, layer by layer")                                           \
+    X(RELATIVE,   "relative",   SCORE,     1, "distance,init",                                        \
+      "a learned number per head and clipped distance")                                               \
+    X(ALIBI,      "alibi",      SCORE,     0, "bias_max",                                             \
+      "a penalty that grows with the distance, one slope per head")                                   \
+    X(T5,         "t5",         SCORE,     1, "buckets,distance,bidirectional,init",                  \
+      "a learned number per head and logarithmic bucket of distances")
+
+typedef enum posenc_where {                 /* where an encoding enters */
+    POSENC_NOWHERE, POSENC_EMBEDDING, POSENC_QUERY_KEY, POSENC_SCORE
+} posenc_where;
+
+#define PE__X(token, name, where, learns, keys, line) POSENC_##token,
+typedef enum posenc_encoding { POSENC_ENCODINGS(PE__X) POSENC_ENCODING_COUNT } posenc_encoding;
+#undef PE__X
+
+typedef struct posenc_encoding_info {
+    const char *name;
+    posenc_where where;
+    int learns;                             /* 1: has parameters */
+    const char *keys;                       /* comma-separated keys its spec string takes */
+    const char *line;
+} posenc_encoding_info;
+
+/* row i of the table, or NULL outside it */
+POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i);
+
+/* ---- [2.3] spec strings ---------------------------------------------------------------------------
+   name[:key=value,...] joined with '+':   rope    rope:base=500000,layout=half    learned+alibi
+   The same choices are fields of a plain struct; zero means the default given beside the field.     */
+
+typedef enum posenc_layout {                /* which channels form a pair that rope turns            */
+    POSENC_LAYOUT_DEFAULT,                  /* in a spec: half                                       */
+    POSENC_INTERLEAVED,                     /* (2i, 2i+1): GPT-J, original LLaMA, RoFormer           */
+    POSENC_HALF                             /* (i, i + n/2): GPT-NeoX, Hugging Face Llama            */
+} posenc_layout;
+
+typedef struct posenc_spec {
+    int encoding;                           /* POSENC_ROPE, ...                                      */
+    double base;                            /* 10000    sinusoidal, sininit, rope, lrope             */
+    int layout;                             /* half     rope, lrope                                  */
+    int dim;                                /* head width: leading channels that turn  rope, lrope   */
+    int rows;                               /* context  rows of the table     learned, sininit       */
+    int hidden;                             /* 128      width of the network  continuous             */
+    double length;                          /* context  u = position / length continuous             */
+    int distance;                           /* 128      clip distance         relative, t5           */
+    int buckets;                            /* 32                             t5                     */
+    int bidirectional;                      /* t5: 1 yes, -1 no; 0: yes unless the model is causal   */
+    double bias_max;                        /* 8        alibi's slopes: 2^(-bias_max*(h+1)/H)        */
+    double init;                            /* 0.02     standard deviation of a learned table        */
+} posenc_spec;
+
+enum { POSENC_SPEC_TEXT = 512, POSENC_SPECS = 8 };   /* longest spec string; most encodings in one */
+
+/* Fills list[0..*count-1]; room says how many fit. Text NULL or "" means none.                       */
+POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
+                                           const char *text, posenc_error *why);
+/* Writes the list as a spec string of at most room bytes, ending in 0; returns the length needed.    */
+POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *list, int count);
+
+/* ---- [2.4] views and positions ---------------------------------------------------------------------
+   A view of somebody else's queries, keys or values: element (b,t,h,d) lives at
+   data[b*sb + t*st + h*sh + d]. Strides are counted in elements; d is contiguous.                    */
+
+typedef struct posenc_heads {
+    posenc_float *data;
+    int B, T, H, D;
+    ptrdiff_t sb, st, sh;
+} posenc_heads;
+
+POSENC_DEF posenc_heads posenc_heads_bthd(posenc_float *data, int B, int T, int H, int D);
+POSENC_DEF posenc_heads posenc_heads_bhtd(posenc_float *data, int B, int H, int T, int D);
+
+/* Positions are doubles everywhere: exact past 2^24, fractional when wanted. NULL means 0..T-1.      */
+POSENC_DEF void posenc_positions_range (double *p, int T, double offset);         /* offset + t       */
+POSENC_DEF void posenc_positions_mask  (double *p, const unsigned char *keep, int B, int T);
+                                         /* counts real tokens only; padding gets max(0, count - 1)  */
+POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, int T);
+                                         /* starts again at 0 wherever the segment number changes    */
+
+/* ---- [2.5] door one: encodings on your own buffers -------------------------------------------------
+   Pure functions, no allocation, no state. Angles are computed in double and applied in float.       */
+
+/* Added to embeddings. x (B,T,C); pos (T) shared by the batch; tables (T,C) or (rows,C).             */
+
+/* table[t,2i] = sin(p_t w_i), table[t,2i+1] = cos(p_t w_i), w_i = base^(-2i/C). Overwrites table.
+   Odd C: the last channel is the sine of the last frequency.                                         */
+POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C, double base);
+/* x[b,t] += table[t]: for any table. Backward: dtable[t] += sum over b of dx[b,t]; dx passes as it is.*/
+POSENC_DEF void posenc_rows_forward (posenc_float *x, const posenc_float *table, int B, int T, int C);
+POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T, int C);
+/* x[b,t] += table[p_t]. Backward: dtable[p_t] += dx[b,t]. Positions are rounded to the nearest row;
+   one outside 0..rows-1 adds nothing and learns nothing.                                             */
+POSENC_DEF void posenc_learned_forward (posenc_float *x, const posenc_float *table, const double *pos,
+                                        int B, int T, int C, int rows);
+POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx, const double *pos,
+                                        int B, int T, int C, int rows);
+
+/* x[b,t] += W3 relu(W2 relu(W1 u + b1) + b2) + b3 with u = p_t / length.
+   w1 (hidden)  b1 (hidden)  w2 (hidden,hidden)  b2 (hidden)  w3 (C,hidden)  b3 (C)
+   scratch: posenc_continuous_scratch(T,C,hidden) elements, kept untouched from forward to backward.  */
+typedef struct posenc_continuous { posenc_float *w1, *b1, *w2, *b2, *w3, *b3; } posenc_continuous;
+POSENC_DEF size_t posenc_continuous_scratch(int T, int C, int hidden);
+POSENC_DEF void posenc_continuous_forward (posenc_float *x, posenc_float *scratch,
+                                           const posenc_continuous *w, const double *pos, double length,
+                                           int B, int T, int C, int hidden);
+POSENC_DEF void posenc_continuous_backward(const posenc_continuous *dw, const posenc_float *dx,
+                                           posenc_float *scratch, const posenc_continuous *w,
+                                           int B, int T, int C, int hidden);
+
+/* Turning queries and keys, in place. pos (T), or (B,T) with posenc_turns below. D must be even.     */
+POSENC_DEF void posenc_rope_forward (posenc_heads x,  const double *pos, int layout, double base);
+POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int layout, double base);
+/* The same with frequencies scale_i * w_i, scale (D/2). Backward turns dx back in place and adds to
+   dscale; x holds the queries or keys as they were BEFORE the turn.                                  */
+POSENC_DEF void posenc_lrope_forward (posenc_heads x, const posenc_float *scale, const double *pos,
+                                      int layout, double base);
+POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, posenc_heads x,
+                                      const posenc_float *scale, const double *pos, int layout,
+                                      double base);
+
+/* What both are made of: a table of cosines and sines, and one function that applies it.
+   cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares them.
+   Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left alone.         */
+typedef struct posenc_turns {
+    posenc_float *cosine, *sine;
+    int rows, pairs, row_b, offset, layout;
+} posenc_turns;
+/* frequency[i] = base^(-2i/dim), i < dim/2 */
+POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base);
+/* angle = pos[r] * frequency[i] * (scale ? scale[i] : 1); cosine and sine times magnitude            */
+POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
+                                  const posenc_float *scale, double magnitude);
+/* dscale[i] += sum of p * frequency[i] * dangle, from x before the turn and its gradient dx          */
+POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
+                                      posenc_turns turns, const double *pos, const double *frequency);
+POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns);      /* forward, in place      */
+POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns);      /* its transpose          */
+
+/* Added to scores. A bias that depends on the distance d = p_i - p_j alone (query minus key, positive
+   for the past) is one vector per head: bias (H, future + 1 + past), entry d + future for
+   d = -future .. past. It is never a T x T matrix; attention [2.7] reads it as it is.
+   All of these ADD to bias, so that several may be combined: clear it first.                         */
+POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max);
+POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future, double bias_max);
+/* table (2*clip + 1, H), row clamp(-d, -clip, clip) + clip. Backward adds to dtable.                 */
+POSENC_DEF void posenc_relative_forward (posenc_float *bias, const posenc_float *table, int clip, int H,
+                                         int past, int future);
+POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip, int H,
+                                         int past, int future);
+/* table (buckets, H); small distances have a bucket each, larger ones share them logarithmically      */
+POSENC_DEF int  posenc_t5_bucket(int distance, int buckets, int max_distance, int bidirectional);
+POSENC_DEF void posenc_t5_forward (posenc_float *bias, const posenc_float *table, int buckets,
+                                   int max_distance, int bidirectional, int H, int past, int future);
+POSENC_DEF void posenc_t5_backward(posenc_float *dtable, const posenc_float *dbias, int buckets,
+                                   int max_distance, int bidirectional, int H, int past, int future);
+/* scores[h,i,j] += bias of distance (i + Tk - Tq) - j, for people with an attention of their own     */
+POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq, int Tk,
+                                   int past, int future);
+
+/* ---- [2.6] door two: layers, forward beside backward ------------------------------------------------ */
+
+/* c (m,n) = a b, or c += a b with POSENC_ADD. a is (m,k), or (k,m) with POSENC_A_T; b is (k,n), or
+   (n,k) with POSENC_B_T. c must not overlap a or b.                                                  */
+enum { POSENC_A_T = 1, POSENC_B_T = 2, POSENC_ADD = 4 };
+POSENC_DEF void posenc_product(posenc_float *c, const posenc_float *a, const posenc_float *b,
+                               int m, int n, int k, int form);
+/* y = x w' + b.   x (R,in)  w (out,in)  b (out) or NULL  y (R,out).
+   Backward overwrites dx (NULL: not wanted; with add: adds to it) and adds to dw, db (NULL: frozen)  */
+POSENC_DEF void posenc_linear_forward (posenc_float *y, const posenc_float *x, const posenc_float *w,
+                                       const posenc_float *b, int R, int in, int out);
+POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                       const posenc_float *dy, const posenc_float *x,
+                                       const posenc_float *w, int R, int in, int out, int add);
+
+/* y_i = exp(x_i) / sum exp(x_j) in each row (R,n); a row that is all -infinity gives zeros. y may be x */
+POSENC_DEF void posenc_softmax_forward (posenc_float *y, const posenc_float *x, int R, int n);
+POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy, const posenc_float *y,
+                                        int R, int n);
+
+/* y = gain * (x - mean) * rstd + bias in each row (R,n); mean, rstd (R) saved; bias may be NULL.      */
+POSENC_DEF void posenc_layernorm_forward (posenc_float *y, posenc_float *mean, posenc_float *rstd,
+                                          const posenc_float *x, const posenc_float *gain,
+                                          const posenc_float *bias, double eps, int R, int n);
+POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain, posenc_float *dbias,
+                                          const posenc_float *dy, const posenc_float *mean,
+                                          const posenc_float *rstd, const posenc_float *x,
+                                          const posenc_float *gain, int R, int n);
+/* y = gain * x * r, r = 1/rms(x) in each row (R,n); r (R) saved.                                      */
+POSENC_DEF void posenc_rmsnorm_forward (posenc_float *y, posenc_float *r, const posenc_float *x,
+                                        const posenc_float *gain, double eps, int R, int n);
+POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain, const posenc_float *dy,
+                                        const posenc_float *r, const posenc_float *x,
+                                        const posenc_float *gain, int R, int n);
+
+/* y = f(x) elementwise; backward dx = dy f'(x). dx may be dy.                                          */
+typedef enum posenc_activation {
+    POSENC_RELU, POSENC_GELU, POSENC_GELU_TANH, POSENC_SILU, POSENC_SWIGLU /* in a config only */
+} posenc_activation;
+POSENC_DEF void posenc_activation_forward (posenc_float *y, const posenc_float *x, int kind, size_t n);
+POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float *dy,
+                                           const posenc_float *x, int kind, size_t n);
+/* y = silu(gate) * up.  dgate, dup are overwritten and may be dy.                                      */
+POSENC_DEF void posenc_swiglu_forward (posenc_float *y, const posenc_float *gate, const posenc_float *up,
+                                       size_t n);
+POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
+                                       const posenc_float *gate, const posenc_float *up, size_t n);
+
+/* y = x * keep / (1 - rate). The mask is a hash of (seed, step, site, index): call it again with the
+   same numbers on the gradient and you have the backward. y may be x. rate 0: copy; 1: zeros.
+   Element i of the call has index first + i.                                                          */
+typedef struct posenc_dropout {
+    double rate;
+    uint64_t seed;                          /* of the run                                            */
+    uint32_t step, site;                    /* step of training; place in the model                  */
+    uint64_t first;                         /* index of the first element                            */
+} posenc_dropout;
+POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n, posenc_dropout how);
+/* 4 random words for a counter, Philox4x32-10 */
+POSENC_DEF void posenc_philox(uint32_t out[4], const uint32_t counter[4], uint64_t key);
+
+/* y = a + b: a residual. Backward: both get dy as it is. y may be a or b.                              */
+POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b, size_t n);
+
+/* x[r] = scale * table[id[r]] (with add: +=). Backward: dtable[id[r]] += scale * dx[r]. An id outside
+   0..rows-1 gives zeros and learns nothing. id (R), table (rows,C).                                    */
+POSENC_DEF void posenc_embedding_forward (posenc_float *x, const int *id, const posenc_float *table,
+                                          double scale, int R, int rows, int C, int add);
+POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx, const int *id,
+                                          double scale, int R, int rows, int C);
+
+/* y[b] = mean of x[b,t] over the t with keep[b,t] != 0 (keep NULL: all); zeros where nothing is kept.  */
+POSENC_DEF void posenc_pool_forward (posenc_float *y, const posenc_float *x, const unsigned char *keep,
+                                     int B, int T, int C);
+POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy, const unsigned char *keep,
+                                     int B, int T, int C);
+
+/* Softmax cross-entropy of logits (R,V): loss[r] = -log p[target], 0 where the target is
+   POSENC_IGNORE (or any number outside 0..V-1). dlogits = scale * (p - onehot); NULL: not wanted;
+   may be logits.                                                                                       */
+enum { POSENC_IGNORE = -100 };
+POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits, const posenc_float *logits,
+                                    const int *target, double scale, int R, int V);
+/* The same with the head's product inside, a few rows at a time: logits = x w' + b never exist whole.
+   One visit gives loss (R), dx (R,C) overwritten, dw (V,C) and db (V) added to; dx NULL: loss alone.
+   scratch: posenc_head_scratch(R,V) elements.                                                          */
+POSENC_DEF size_t posenc_head_scratch(int R, int V);
+POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                 const posenc_float *x, const posenc_float *w, const posenc_float *b,
+                                 const int *target, double scale, int R, int C, int V,
+                                 posenc_float *scratch);
+
+/* ---- [2.7] attention --------------------------------------------------------------------------------
+   out_i = sum_j softmax_j( scale * q_i . k_j + bias(i,j) ) v_j   over the keys j that query i may see.
+   q, out (B,Tq,H,D);  k, v (B,Tk,Hk,D), H a multiple of Hk: query head h reads head h*Hk/H.
+   Query i stands at index i + Tk - Tq, so that the last query is the last key (a key/value cache).
+   A query that may see nothing gets out 0 and gradient 0.                                              */
+
+/* A bias of any form, a stretch of a row at a time: for n keys from j0 on, forward adds to row[0..n-1];
+   backward receives the gradient of the same stretch. With a backward given, attention's backward runs
+   on one thread and calls in a fixed order, so that sums may simply be added up.                       */
+typedef struct posenc_row_bias {
+    void (*forward )(void *user, posenc_float *row, int b, int h, int i, int j0, int n);
+    void (*backward)(void *user, const posenc_float *drow, int b, int h, int i, int j0, int n);
+    void *user;
+} posenc_row_bias;
+
+typedef struct posenc_attention {           /* all zero: plain full attention, scale 1/sqrt(D)         */
+    double scale;                           /* 0: 1/sqrt(D)                                            */
+    int causal;                             /* 1: no key after the query                               */
+    int window;                             /* w > 0: keys at distance below w only, on either side    */
+    const unsigned char *keep;              /* (B,Tk), 0 marks padding keys; NULL: none                */
+    const int *q_segment, *k_segment;       /* (B,Tq), (B,Tk): packed rows see their own number only   */
+    const posenc_float *bias;               /* (H, future + 1 + past) as in [2.5]; NULL: none          */
+    int past, future;                       /* distances beyond them read the vector's end             */
+    const int *q_at, *k_at;                 /* (B,Tq), (B,Tk) whole positions for bias; NULL: indices  */
+    const posenc_row_bias *row_bias;        /* NULL: none                                              */
+    const posenc_turns *q_turns, *k_turns;  /* turn q and k on the way in; NULL: as they are           */
+    posenc_dropout dropout;                 /* of the map: index ((b*H + h)*Tq + i)*Tk + j             */
+    int threads;                            /* 0: 1. Scratch is needed for each                        */
+} posenc_attention;
+
+/* elements of scratch for either direction; bytes never grow with Tq*Tk                                */
+POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D, const posenc_attention *how);
+/* Tiled: no (Tq,Tk) matrix is ever stored. lse (B,H,Tq), the log of each row's sum, is saved.          */
+POSENC_DEF void posenc_attention_forward (posenc_heads out, posenc_float *lse, posenc_heads q,
+                                          posenc_heads k, posenc_heads v, const posenc_attention *how,
+                                          posenc_float *scratch);
+/* Overwrites dq, dk, dv; adds to dbias (as bias; NULL: not wanted).                                    */
+POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
+                                          posenc_float *dbias, posenc_heads dout, posenc_heads out,
+                                          const posenc_float *lse, posenc_heads q, posenc_heads k,
+                                          posenc_heads v, const posenc_attention *how,
+                                          posenc_float *scratch);
+/* Plain: builds the map (B,H,Tq,Tk) of probabilities, for reading and for pictures. Same results.
+   dmap: room for another map. With out.data NULL the forward stops at the map.                         */
+POSENC_DEF void posenc_attention_plain_forward (posenc_heads out, posenc_float *map, posenc_heads q,
+                                                posenc_heads k, posenc_heads v,
+                                                const posenc_attention *how);
+POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
+                                                posenc_float *dbias, posenc_float *dmap,
+                                                posenc_heads dout, const posenc_float *map,
+                                                posenc_heads q, posenc_heads k, posenc_heads v,
+                                                const posenc_attention *how);
+
+/* ---- [2.8] updating parameters ------------------------------------------------------------------------ */
+
+typedef enum posenc_optimizer_kind { POSENC_ADAMW, POSENC_ADAM, POSENC_SGD } posenc_optimizer_kind;
+
+typedef struct posenc_optimizer {           /* zero means the default beside the field                  */
+    int kind;                               /* AdamW                                                    */
+    double beta1, beta2, eps;               /* 0.9, 0.999, 1e-8; negative means a true zero             */
+    double decay;                           /* 0. AdamW shrinks weights by rate*decay; Adam and SGD add
+                                               decay*w to the gradient                                  */
+    double momentum;                        /* 0       SGD                                              */
+    int nesterov;                           /* 0       SGD: look ahead along the momentum               */
+    double clip;                            /* 0: none. Largest norm of all gradients together          */
+} posenc_optimizer;
+
+/* One update of n numbers. m, v (n) are the moments (SGD uses m, only with momentum); t counts updates
+   from 1; g is multiplied by gradient_scale first; decay replaces o->decay.                            */
+POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v,
+                                       const posenc_float *g, size_t n, const posenc_optimizer *o,
+                                       double rate, double gradient_scale, double decay, uint64_t t);
+/* sum of x^2, in an order that does not depend on the number of threads                                */
+POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n);
+
+typedef enum posenc_schedule_kind {
+    POSENC_CONSTANT, POSENC_LINEAR, POSENC_COSINE, POSENC_WSD
+} posenc_schedule_kind;
+
+typedef struct posenc_schedule {
+    int kind;                               /* constant, linear, cosine, warm-up / stable / decay       */
+    double peak;                            /* highest rate                                             */
+    double floor;                           /* 0       last rate as a fraction of the peak              */
+    int64_t warmup;                         /* 0       steps of rising: peak * (step + 1) / warmup      */
+    int64_t total;                          /* steps in all (not for constant)                          */
+    int64_t decay;                          /* total/10  WSD: length of the final linear decay          */
+} posenc_schedule;
+
+/* the rate for a step counted from 0; past the end the last rate stays                                 */
+POSENC_DEF double posenc_rate(const posenc_schedule *s, int64_t step);
+
+/* ---- [2.9] the table of layer functions ------------------------------------------------------------------
+   The transformer [7] is written once against this table and never looks into a tensor itself, so that
+   the same model runs wherever somebody fills one in. Pointers named below live in the table's own
+   memory, except `how` structs, which are host structs full of such pointers. posenc_cpu_backend() is
+   the default; a table of your own may start as a copy of it.                                         */
+
+typedef struct posenc_backend {
+    const char *name;
+    void *user;                             /* handed to the memory functions                           */
+    void *(*alloc   )(void *user, size_t bytes);                     /* NULL when there is no room      */
+    void  (*release )(void *user, void *memory);
+    void  (*upload  )(void *user, void *memory, const void *host, size_t bytes);
+    void  (*download)(void *user, void *host, const void *memory, size_t bytes);
+    void  (*zero    )(void *user, void *memory, size_t bytes);
+    void  (*copy    )(void *user, void *to, const void *from, size_t bytes);
+    const char *(*sync)(void *user);        /* waits; NULL when all went well, else what went wrong     */
+
+    void (*linear_forward)(posenc_float *, const posenc_float *, const posenc_float *,
+                           const posenc_float *, int, int, int);
+    void (*linear_backward)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
+                            const posenc_float *, const posenc_float *, int, int, int, int);
+    void (*layernorm_forward)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
+                              const posenc_float *, const posenc_float *, double, int, int);
+    void (*layernorm_backward)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
+                               const posenc_float *, const posenc_float *, const posenc_float *,
+                               const posenc_float *, int, int);
+    void (*rmsnorm_forward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
+                            double, int, int);
+    void (*rmsnorm_backward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
+                             const posenc_float *, const posenc_float *, int, int);
+    void (*activation_forward)(posenc_float *, const posenc_float *, int, size_t);
+    void (*activation_backward)(posenc_float *, const posenc_float *, const posenc_float *, int, size_t);
+    void (*swiglu_forward)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
+    void (*swiglu_backward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
+                            const posenc_float *, size_t);
+    void (*dropout_apply)(posenc_float *, const posenc_float *, size_t, posenc_dropout);
+    void (*residual)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
+    void (*embedding_forward)(posenc_float *, const int *, const posenc_float *, double, int, int, int, int);
+    void (*embedding_backward)(posenc_float *, const posenc_float *, const int *, double, int, int, int);
+    void (*pool_forward)(posenc_float *, const posenc_float *, const unsigned char *, int, int, int);
+    void (*pool_backward)(posenc_float *, const posenc_float *, const unsigned char *, int, int, int);
+    void (*head_loss)(posenc_float *, posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
+                      const posenc_float *, const posenc_float *, const int *, double, int, int, int,
+                      posenc_float *);
+    void (*attention_forward)(posenc_heads, posenc_float *, posenc_heads, posenc_heads, posenc_heads,
+                              const posenc_attention *, posenc_float *);
+    void (*attention_backward)(posenc_heads, posenc_heads, posenc_heads, posenc_float *, posenc_heads,
+                               posenc_heads, const posenc_float *, posenc_heads, posenc_heads,
+                               posenc_heads, const posenc_attention *, posenc_float *);
+    void (*rows_forward)(posenc_float *, const posenc_float *, int, int, int);
+    void (*rows_backward)(posenc_float *, const posenc_float *, int, int, int);
+    void (*turns_fill)(posenc_turns, const double *, const double *, const posenc_float *, double);
+    void (*turns_backward)(posenc_float *, posenc_heads, posenc_heads, posenc_turns, const double *,
+                           const double *);
+    void (*turn)(posenc_heads, posenc_turns);
+    void (*turn_back)(posenc_heads, posenc_turns);
+    void (*gather_forward)(posenc_float *, const posenc_float *, const int *, int, int, int);
+    void (*gather_backward)(posenc_float *, const posenc_float *, const int *, int, int, int);
+    void (*optimizer_apply)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *, size_t,
+                            const posenc_optimizer *, double, double, double, uint64_t);
+    double (*sum_squares)(const posenc_float *, size_t);
+} posenc_backend;
+
+POSENC_DEF const posenc_backend *posenc_cpu_backend(void);
+
+/* bias[h,e] += table[row[e],h] for e < n: how a table of biases becomes one vector per head.
+   Backward: dtable[row[e],h] += dbias[h,e]. row (n), table (rows,H); a row outside adds nothing.       */
+POSENC_DEF void posenc_gather_forward (posenc_float *bias, const posenc_float *table, const int *row,
+                                       int H, int n, int rows);
+POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias, const int *row,
+                                       int H, int n, int rows);
+
+/* ---- [2.10] door three: a whole transformer ---------------------------------------------------------- */
+
+typedef enum posenc_norm_kind  { POSENC_LAYERNORM, POSENC_RMSNORM } posenc_norm_kind;
+typedef enum posenc_norm_place { POSENC_PRE_NORM, POSENC_POST_NORM } posenc_norm_place;
+typedef enum posenc_qk_norm    { POSENC_QK_NORM_OFF, POSENC_QK_NORM_BEFORE, POSENC_QK_NORM_AFTER
+                               } posenc_qk_norm;              /* RMSNorm of q, k before or after the turn */
+
+typedef struct posenc_config {              /* zero means the default beside the field                  */
+    const char *encoding;                   /* "none"   spec string [2.3]                               */
+    int vocab, context;                     /* needed: tokens 0..vocab-1, longest T                     */
+    int classes;                            /* 0: next-token model; n: mean-pooled classifier           */
+    int batch;                              /* 1        largest B: activations are made for it          */
+    int layers, channels, heads;            /* 2, 64, 4                                                 */
+    int kv_heads;                           /* heads    fewer: several query heads share keys, values   */
+    int hidden;                             /* 4*channels                                               */
+    int causal;                             /* 0        tokens see the past only                        */
+    int window;                             /* 0        tokens see distances below it only              */
+    int mask_padding, padding_token;        /* 0, 0     1: nobody looks at padding_token, nor pools it  */
+    int norm, norm_place;                   /* LayerNorm, before each branch                            */
+    double norm_eps;                        /* 1e-5                                                     */
+    int embedding_norm;                     /* 0        norm after the embedding                        */
+    int activation;                         /* ReLU                                                     */
+    int no_bias;                            /* 0        1: no biases in products and LayerNorms         */
+    int qk_norm;                            /* off                                                      */
+    int tied_head;                          /* 0        1: next-token head = token embedding            */
+    int scale_embedding;                    /* 0        1: embedding times sqrt(channels)               */
+    double attention_scale;                 /* 1/sqrt(D)                                                */
+    double embedding_init;                  /* 0.02     standard deviation of the token embedding       */
+    double dropout_embedding, dropout_attention, dropout_branch, dropout_hidden;           /* 0         */
+    int inference;                          /* 0        1: no gradients, no moments, one layer's room   */
+    int threads;                            /* OpenMP's own setting when the model is made              */
+    uint64_t seed;                          /* 0        of weights and dropout                          */
+    const posenc_backend *backend;          /* the CPU                                                  */
+} posenc_config;
+
+/* "key=value" words separated by blanks, one per field above ("vocab=20 encoding=rope norm=rmsnorm");
+   how a checkpoint keeps its config. parse starts from *c as it is and points c->encoding to spec.     */
+POSENC_DEF posenc_status posenc_config_parse(posenc_config *c, char spec[POSENC_SPEC_TEXT],
+                                             const char *text, posenc_error *why);
+POSENC_DEF size_t posenc_config_print(char *text, size_t room, const posenc_config *c);
+
+typedef struct posenc_bytes { size_t parameters, gradients, moments, activations, total; } posenc_bytes;
+typedef struct posenc_model posenc_model;
+
+/* What a model would take, before anything is allocated. */
+POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c, posenc_error *why);
+/* On failure *m is NULL and nothing is left behind. */
+POSENC_DEF posenc_status posenc_model_create(posenc_model **m, const posenc_config *c, posenc_error *why);
+POSENC_DEF void posenc_model_free(posenc_model *m);                                     /* NULL is fine */
+POSENC_DEF const posenc_config *posenc_model_config(const posenc_model *m);        /* defaults filled in */
+
+typedef struct posenc_batch {
+    int B, T;                               /* B <= config.batch, T <= config.context                   */
+    const int *tokens;                      /* (B,T)                                                    */
+    const int *targets;                     /* (B,T), or (B) for a classifier; POSENC_IGNORE skips      */
+    const double *positions;                /* (B,T); NULL: 0..T-1 in each row                          */
+    const int *segments;                    /* (B,T) packed rows; NULL: one segment                     */
+    uint64_t first_sample;                  /* number of row 0 in the whole data: dropout depends on it */
+    double divisor;                         /* loss = sum / divisor; 0: number of targets not ignored   */
+} posenc_batch;
+
+/* Forward without dropout; then logits, attention maps and activations can be read. */
+POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch, posenc_error *why);
+/* The same, and the loss. */
+POSENC_DEF posenc_status posenc_model_loss(posenc_model *m, const posenc_batch *batch, double *loss,
+                                           posenc_error *why);
+/* Forward with dropout, loss, backward: adds to the gradients. Call it several times to accumulate.
+   POSENC_NOT_FINITE when the loss is not a number; the sentence names the step and the tensor.         */
+POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch, double *loss,
+                                            posenc_error *why);
+/* Clips, updates every tensor that is not frozen, clears the gradients, counts the step. norm (may be
+   NULL) receives the gradients' norm before clipping; if it is not finite nothing is updated.          */
+POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o, double rate,
+                                             double *norm, posenc_error *why);
+POSENC_DEF uint64_t posenc_model_steps(const posenc_model *m);             /* updates done so far       */
+
+/* After a forward: rows row..row+rows-1 of the logits, (rows, classes or vocab); the rows are the batch
+   for a classifier and B*T otherwise.                                                                  */
+POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row, int rows,
+                                             posenc_error *why);
+/* After a forward (not for inference models): the map (B,H,T,T) of one layer, without dropout.         */
+POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
+                                                posenc_error *why);
+
+/* Every parameter and every saved activation by name: "blocks.0.attn.q_proj.weight", "blocks.0.attn.q".
+   data, grad and moments are addresses in the backend's memory: read them with posenc_model_get.       */
+typedef struct posenc_tensor {
+    char name[64];
+    int dims, shape[4];
+    size_t count;
+    posenc_float *data, *grad, *moment1, *moment2;            /* NULL where there is none               */
+    double decay;                           /* this tensor's share of weight decay: 1 or 0, yours to set */
+    int frozen;                             /* 1: no gradient is computed, no update made; yours to set  */
+} posenc_tensor;
+POSENC_DEF int posenc_model_parameters(const posenc_model *m);             /* how many tensors          */
+POSENC_DEF int posenc_model_activations(const posenc_model *m);
+POSENC_DEF posenc_tensor *posenc_model_parameter(posenc_model *m, int i);
+POSENC_DEF posenc_tensor *posenc_model_activation(posenc_model *m, int i);
+POSENC_DEF posenc_tensor *posenc_model_find(posenc_model *m, const char *name);      /* NULL if unknown */
+POSENC_DEF size_t posenc_model_numbers(const posenc_model *m);             /* parameters, counted singly */
+POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data, size_t n);
+POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host, size_t n);
+
+#ifndef POSENC_NO_STDIO
+/* Checkpoints are safetensors files [9]. what: the weights alone, or all that a resumed run needs.
+   note: any text of yours (NULL: none). The file appears whole or not at all: a failed save leaves an
+   older file of that name as it was.                                                                   */
+enum { POSENC_WEIGHTS, POSENC_WEIGHTS_AND_STATE };
+POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what, const char *note,
+                                           posenc_error *why);
+/* Loads into a model of the same geometry; F32, F64, F16 and BF16 files. note (room bytes, may be NULL)
+   receives the text. With POSENC_WEIGHTS_AND_STATE the file must hold moments and step as well. On
+   failure the model is as it was.                                                                      */
+POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, int what, char *note,
+                                           size_t room, posenc_error *why);
+/* The config a checkpoint was saved with, for posenc_model_create before posenc_model_load.            */
+POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[POSENC_SPEC_TEXT],
+                                                  const char *path, posenc_error *why);
+#endif
+
+/* ---- [2.11] the machine -------------------------------------------------------------------------------- */
+
+/* "c", "avx2", "avx512": the kernels in use, the best this CPU has unless told otherwise. use_tier is for
+   tests: NULL means the best again; returns 0 and changes nothing if the CPU lacks it.                  */
+POSENC_DEF const char *posenc_cpu_tier(void);
+POSENC_DEF int posenc_use_tier(const char *name);
+/* threads OpenMP would use now; 1 without OpenMP */
+POSENC_DEF int posenc_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* POSENC_H */
+
+/* ==== Stop here if you only call the library. ============================================================ */
+
+#ifdef POSENC_IMPLEMENTATION
+#ifndef POSENC_IMPLEMENTED
+#define POSENC_IMPLEMENTED
+
+/* ---- [3] ground ---------------------------------------------------------------------------------------- */
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#ifndef POSENC_ASSERT
+#include <assert.h>
+#define POSENC_ASSERT(c) assert(c)
+#endif
+
+#if defined(POSENC_MALLOC) != defined(POSENC_FREE)
+#error "define both POSENC_MALLOC and POSENC_FREE, or neither"
+#endif
+#ifndef POSENC_MALLOC
+#define POSENC_MALLOC(bytes) malloc(bytes)
+#define POSENC_FREE(memory)  free(memory)
+#endif
+
+/* Only loops over outputs are parallel: the thread that owns an output element computes all of it, so
+   the bits do not depend on the number of threads. A bare pragma would warn where OpenMP is off.        */
+#ifdef _OPENMP
+#define PE__PARALLEL _Pragma("omp parallel for schedule(static)")
+#else
+#define PE__PARALLEL
+#endif
+
+#if defined(__GNUC__)
+#define PE__UNUSED  __attribute__((unused))
+#define PE__FORMAT(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PE__UNUSED
+#define PE__FORMAT(text, first)
+#endif
+
+/* one spelling of the C library's functions for float and for the double build */
+#ifdef POSENC_DOUBLE
+#define PE__EXP   exp
+#define PE__LOG   log
+#define PE__SQRT  sqrt
+#define PE__TANH  tanh
+#define PE__ERF   erf
+#else
+#define PE__EXP   expf
+#define PE__LOG   logf
+#define PE__SQRT  sqrtf
+#define PE__TANH  tanhf
+#define PE__ERF   erff
+#endif
+#define PE__F(x) ((posenc_float)(x))
+
+static const double pe__pi = 3.14159265358979323846;
+
+static PE__UNUSED int pe__min(int a, int b) { return a < b ? a : b; }
+static PE__UNUSED size_t pe__least(size_t a, size_t b) { return a < b ? a : b; }
+static PE__UNUSED int pe__max(int a, int b) { return a > b ? a : b; }
+static PE__UNUSED int pe__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+
+POSENC_DEF int posenc_threads(void)
+{
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+/* ---- [3.1] sentences ------------------------------------------------------------------------------------- */
+
+POSENC_DEF const char *posenc_explain(int status)
+{
+    switch (status) {
+    case POSENC_OK:            return "fine";
+    case POSENC_OUT_OF_MEMORY: return "out of memory";
+    case POSENC_BAD_CONFIG:    return "impossible configuration";
+    case POSENC_BAD_INPUT:     return "input out of range";
+    case POSENC_FILE:          return "file error";
+    case POSENC_BAD_FILE:      return "bad file";
+    case POSENC_NOT_FINITE:    return "not a finite number";
+    default:                   return "unknown status";
+    }
+}
+
+/* writes the sentence and hands the status on, so that a check is one line: return pe__fail(...) */
+static posenc_status pe__fail(posenc_error *why, posenc_status status, const char *format, ...)
+    PE__FORMAT(3, 4);
+static posenc_status pe__fail(posenc_error *why, posenc_status status, const char *format, ...)
+{
+    va_list list;
+    if (!why) return status;
+    va_start(list, format);
+    vsnprintf(why->text, sizeof why->text, format, list);
+    va_end(list);
+    return status;
+}
+
+/* Text into a buffer of fixed room, counting what it would have taken, as snprintf does. */
+typedef struct pe__text { char *at; size_t room, used; } pe__text;
+
+static void pe__say(pe__text *t, const char *format, ...) PE__FORMAT(2, 3);
+static void pe__say(pe__text *t, const char *format, ...)
+{
+    va_list list;
+    size_t left = t->used < t->room ? t->room - t->used : 0;
+    int n;
+    va_start(list, format);
+    n = vsnprintf(left ? t->at + t->used : NULL, left, format, list);
+    va_end(list);
+    if (n > 0) t->used += (size_t)n;
+}
+
+/* A word of text: not ended by 0, since it is a part of somebody's string. */
+typedef struct pe__word { const char *at; size_t n; } pe__word;
+
+static int pe__is(pe__word w, const char *text) { return strlen(text) == w.n && !memcmp(w.at, text, w.n); }
+
+/* the word up to the first of the separators (or the end); *text moves behind it */
+static pe__word pe__cut(const char **text, const char *separators)
+{
+    pe__word w;
+    w.at = *text;
+    w.n = strcspn(*text, separators);
+    *text += w.n;
+    return w;
+}
+
+/* A finite number that fills the whole word, or 0. strtod alone would take "inf", "0x1" and "1e3x". */
+static int pe__number(double *x, pe__word w)
+{
+    char copy[40], *end;
+    if (w.n == 0 || w.n >= sizeof copy || strspn(w.at, "0123456789+-.eE") < w.n) return 0;
+    memcpy(copy, w.at, w.n);
+    copy[w.n] = 0;
+    *x = strtod(copy, &end);
+    return *end == 0 && *x - *x == 0;
+}
+
+/* ---- [3.2] random numbers without a state -------------------------------------------------------------------
+   Philox4x32-10 (Salmon et al. 2011): ten rounds of multiply-and-swap turn a counter of four words into
+   four random ones. There is no stream to keep in order: word number i can be had at any time, by any
+   thread, on any device, so dropout masks are computed again in the backward instead of stored.
+
+   Counter = { index/4 low, index/4 high, step, site }, lane = index mod 4, key = the run's seed.        */
+
+POSENC_DEF void posenc_philox(uint32_t out[4], const uint32_t counter[4], uint64_t key)
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p = (uint64_t)0xD2511F53u * c0, q = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(q >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)q;
+        c2 = (uint32_t)(p >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
+}
+
+/* the four words that hold index 4*block .. 4*block+3 */
+static void pe__random_block(uint32_t out[4], uint64_t seed, uint32_t step, uint32_t site, uint64_t block)
+{
+    uint32_t counter[4];
+    counter[0] = (uint32_t)block;
+    counter[1] = (uint32_t)(block >> 32);
+    counter[2] = step;
+    counter[3] = site;
+    posenc_philox(out, counter, seed);
+}
+
+/* Number i of a tensor's initial values; site keeps tensors apart, step ~0 keeps them from dropout. */
+static double pe__uniform(uint64_t seed, uint32_t site, uint64_t i)              /* in (0,1) */
+{
+    uint32_t w[4];
+    pe__random_block(w, seed, 0xFFFFFFFFu, site, i);
+    return ((double)w[0] * 67108864.0 + (double)(w[1] >> 6) + 0.5) / 288230376151711744.0;
+}
+static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /* Box and Muller */
+{
+    double u = pe__uniform(seed, site, 2 * i), v = pe__uniform(seed, site, 2 * i + 1);
+    return sqrt(-2.0 * log(u)) * cos(2.0 * pe__pi * v);
+}
+
+/* ---- [4] layers ------------------------------------------------------------------------------------------------
+   Each card gives the formula, then derives the backward beside it. Two rules hold throughout:
+   gradients of parameters are added to (several batches, several uses of one tensor), gradients of
+   activations are overwritten. A NULL gradient of a parameter means that it is frozen.                  */
+
+/* ---- [4.1] product and linear layer -------------------------------------------------------------------------------
+   c_ij = sum_p a_ip b_pj
+
+   Everything expensive in a transformer is this sum. Backward of c = a b with gradient dc:
+       da = dc b'       db = a' dc
+   that is, the same sum with one side transposed; so one routine that reads a and b with any strides
+   serves both directions. pe__product [11.2] is that routine.
+
+   Linear layer: y = x w' + bias, w (out,in).
+       dx = dy w        dw += dy' x        dbias += column sums of dy                                    */
+
+static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
+                        ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                        const posenc_float *bias, int add);
+
+POSENC_DEF void posenc_product(posenc_float *c, const posenc_float *a, const posenc_float *b,
+                               int m, int n, int k, int form)
+{
+    ptrdiff_t a_row = form & POSENC_A_T ? 1 : k, a_col = form & POSENC_A_T ? m : 1;
+    ptrdiff_t b_row = form & POSENC_B_T ? 1 : n, b_col = form & POSENC_B_T ? k : 1;
+    pe__product(c, m, n, k, a, a_row, a_col, b, b_row, b_col, NULL, form & POSENC_ADD);
+}
+
+POSENC_DEF void posenc_linear_forward(posenc_float *y, const posenc_float *x, const posenc_float *w,
+                                      const posenc_float *b, int R, int in, int out)
+{
+    pe__product(y, R, out, in, x, in, 1, w, 1, in, b, 0);
+}
+
+/* sum[j] += x[0,j] + x[1,j] + ... with rows in order; a thread owns a stretch of columns */
+static void pe__add_columns(posenc_float *sum, const posenc_float *x, int R, int n)
+{
+    enum { STRETCH = 64 };
+    int stretches = (n + STRETCH - 1) / STRETCH;
+    PE__PARALLEL
+    for (int s = 0; s < stretches; s++) {
+        posenc_float acc[STRETCH] = {0};
+        int j0 = s * STRETCH, width = pe__min(STRETCH, n - j0);
+        for (int r = 0; r < R; r++)
+            for (int j = 0; j < width; j++) acc[j] += x[(size_t)r * n + j0 + j];
+        for (int j = 0; j < width; j++) sum[j0 + j] += acc[j];
+    }
+}
+
+POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                       const posenc_float *dy, const posenc_float *x,
+                                       const posenc_float *w, int R, int in, int out, int add)
+{
+    if (dx) pe__product(dx, R, in, out, dy, out, 1, w, in, 1, NULL, add);
+    if (dw) pe__product(dw, out, in, R, dy, 1, out, x, in, 1, NULL, 1);
+    if (db) pe__add_columns(db, dy, R, out);
+}
+
+/* ---- [4.2] softmax ----------------------------------------------------------------------------------------------------
+   y_i = exp(x_i - max) / sum_j exp(x_j - max)
+
+   The maximum is taken away first so that exp() cannot overflow; it cancels in the quotient.
+   Backward. dy_j/dx_i = y_j (i == j) - y_i y_j, so
+       dx_i = y_i (dy_i - sum_j dy_j y_j)
+   The row's mean of dy under y is taken away: raising all x together changes nothing.                  */
+
+static void pe__softmax_row(posenc_float *y, const posenc_float *x, int n)
+{
+    posenc_float top = -HUGE_VALF, sum = 0;
+    for (int i = 0; i < n; i++) if (x[i] > top) top = x[i];
+    if (top == -HUGE_VALF) top = 0;                        /* nothing to see: exp(-inf) = 0 everywhere */
+    for (int i = 0; i < n; i++) { y[i] = PE__EXP(x[i] - top); sum += y[i]; }
+    for (int i = 0; i < n; i++) y[i] = sum == 0 ? 0 : y[i] / sum;
+}
+
+POSENC_DEF void posenc_softmax_forward(posenc_float *y, const posenc_float *x, int R, int n)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) pe__softmax_row(y + (size_t)r * n, x + (size_t)r * n, n);
+}
+
+POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy, const posenc_float *y,
+                                        int R, int n)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        const posenc_float *dyr = dy + (size_t)r * n, *yr = y + (size_t)r * n;
+        posenc_float *dxr = dx + (size_t)r * n, mean = 0;
+        for (int i = 0; i < n; i++) mean += dyr[i] * yr[i];
+        for (int i = 0; i < n; i++) dxr[i] = yr[i] * (dyr[i] - mean);
+    }
+}
+
+/* ---- [4.3] LayerNorm (Ba et al. 2016) -----------------------------------------------------------------------------------
+   z_i = (x_i - mean) rstd        y_i = gain_i z_i + bias_i        rstd = 1 / sqrt(variance + eps)
+
+   Forward keeps mean and rstd, two numbers a row. Backward. With s_i = dy_i gain_i, the gradient that
+   reaches z:
+       dx_i = rstd ( s_i - mean(s) - z_i mean(s z) )
+   The two means are what x gives away by moving the row's mean and its spread: a row that is shifted
+   or stretched as a whole gives the same y, so no gradient may point along either.
+       dgain_i += sum over rows of dy_i z_i        dbias_i += sum over rows of dy_i                      */
+
+POSENC_DEF void posenc_layernorm_forward(posenc_float *y, posenc_float *mean, posenc_float *rstd,
+                                         const posenc_float *x, const posenc_float *gain,
+                                         const posenc_float *bias, double eps, int R, int n)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        const posenc_float *xr = x + (size_t)r * n;
+        posenc_float *yr = y + (size_t)r * n, sum = 0, square = 0, m;
+        for (int i = 0; i < n; i++) sum += xr[i];
+        m = sum / PE__F(n);
+        for (int i = 0; i < n; i++) square += (xr[i] - m) * (xr[i] - m);
+        mean[r] = m;
+        rstd[r] = 1 / PE__SQRT(square / PE__F(n) + PE__F(eps));
+        for (int i = 0; i < n; i++) yr[i] = gain[i] * (xr[i] - m) * rstd[r] + (bias ? bias[i] : 0);
+    }
+}
+
+/* dgain_j += sum over rows of dy z, z = (x - mean) rstd, mean NULL meaning 0: for both norms */
+static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy, const posenc_float *mean,
+                                   const posenc_float *rstd, const posenc_float *x, int R, int n)
+{
+    enum { STRETCH = 64 };
+    int stretches = (n + STRETCH - 1) / STRETCH;
+    PE__PARALLEL
+    for (int s = 0; s < stretches; s++) {
+        posenc_float acc[STRETCH] = {0};
+        int j0 = s * STRETCH, width = pe__min(STRETCH, n - j0);
+        for (int r = 0; r < R; r++) {
+            const posenc_float *dyr = dy + (size_t)r * n + j0, *xr = x + (size_t)r * n + j0;
+            posenc_float m = mean ? mean[r] : 0;
+            for (int j = 0; j < width; j++) acc[j] += dyr[j] * (xr[j] - m) * rstd[r];
+        }
+        for (int j = 0; j < width; j++) dgain[j0 + j] += acc[j];
+    }
+}
+
+POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain, posenc_float *dbias,
+                                          const posenc_float *dy, const posenc_float *mean,
+                                          const posenc_float *rstd, const posenc_float *x,
+                                          const posenc_float *gain, int R, int n)
+{
+    if (dgain) pe__norm_gain_backward(dgain, dy, mean, rstd, x, R, n);
+    if (dbias) pe__add_columns(dbias, dy, R, n);
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        const posenc_float *xr = x + (size_t)r * n, *dyr = dy + (size_t)r * n;
+        posenc_float *dxr = dx + (size_t)r * n, sum = 0, along = 0;
+        for (int i = 0; i < n; i++) {
+            posenc_float s = dyr[i] * gain[i];
+            sum += s;
+            along += s * (xr[i] - mean[r]) * rstd[r];
+        }
+        sum /= PE__F(n); along /= PE__F(n);
+        for (int i = 0; i < n; i++)
+            dxr[i] = rstd[r] * (dyr[i] * gain[i] - sum - (xr[i] - mean[r]) * rstd[r] * along);
+    }
+}
+
+/* ---- [4.4] RMSNorm (Zhang and Sennrich 2019) ------------------------------------------------------------------------------
+   y_i = gain_i x_i r            r = 1 / sqrt(mean(x^2) + eps)
+
+   LayerNorm without the shift. With s_i = dy_i gain_i and dr/dx_i = -r^3 x_i / n:
+       dx_i = r s_i - r^3 x_i mean(s x)
+   The second term takes away the part of s that lies along x: a longer row gives the same y.           */
+
+POSENC_DEF void posenc_rmsnorm_forward(posenc_float *y, posenc_float *r, const posenc_float *x,
+                                       const posenc_float *gain, double eps, int R, int n)
+{
+    PE__PARALLEL
+    for (int i = 0; i < R; i++) {
+        const posenc_float *xi = x + (size_t)i * n;
+        posenc_float *yi = y + (size_t)i * n, sum = 0;
+        for (int j = 0; j < n; j++) sum += xi[j] * xi[j];
+        r[i] = 1 / PE__SQRT(sum / PE__F(n) + PE__F(eps));
+        for (int j = 0; j < n; j++) yi[j] = gain[j] * xi[j] * r[i];
+    }
+}
+
+POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain, const posenc_float *dy,
+                                        const posenc_float *r, const posenc_float *x,
+                                        const posenc_float *gain, int R, int n)
+{
+    if (dgain) pe__norm_gain_backward(dgain, dy, NULL, r, x, R, n);
+    PE__PARALLEL
+    for (int i = 0; i < R; i++) {
+        const posenc_float *xi = x + (size_t)i * n, *dyi = dy + (size_t)i * n;
+        posenc_float *dxi = dx + (size_t)i * n, along = 0;
+        for (int j = 0; j < n; j++) along += dyi[j] * gain[j] * xi[j];
+        along *= r[i] * r[i] / PE__F(n);
+        for (int j = 0; j < n; j++) dxi[j] = r[i] * (dyi[j] * gain[j] - xi[j] * along);
+    }
+}
+
+/* ---- [4.5] activations -----------------------------------------------------------------------------------------------------
+   relu       max(x, 0)                                         slope 1 where x > 0, else 0
+   gelu       x P(x), P(x) = (1 + erf(x / sqrt 2)) / 2          P(x) + x exp(-x^2/2) / sqrt(2 pi)
+   gelu_tanh  x (1 + t) / 2, t = tanh(k (x + c x^3))            (1 + t)/2 + x (1 - t^2) k (1 + 3 c x^2) / 2
+              k = sqrt(2/pi), c = 0.044715
+   silu       x s(x), s(x) = 1 / (1 + exp(-x))                  s (1 + x (1 - s))
+
+   GELU (Hendrycks and Gimpel 2016) weighs x by the chance that a normal number lies below it; the tanh
+   form is the older approximation that GPT-2's weights were trained with.                              */
+
+static posenc_float pe__sigmoid(posenc_float x) { return 1 / (1 + PE__EXP(-x)); }
+
+static posenc_float pe__gelu(posenc_float x)
+{
+    return PE__F(0.5) * x * (1 + PE__ERF(x * PE__F(0.70710678118654752)));
+}
+static posenc_float pe__gelu_slope(posenc_float x)
+{
+    posenc_float p = PE__F(0.5) * (1 + PE__ERF(x * PE__F(0.70710678118654752)));
+    return p + x * PE__EXP(PE__F(-0.5) * x * x) * PE__F(0.39894228040143268);
+}
+
+static posenc_float pe__gelu_tanh_inner(posenc_float x)
+{
+    return PE__TANH(PE__F(0.79788456080286536) * (x + PE__F(0.044715) * x * x * x));
+}
+static posenc_float pe__gelu_tanh_slope(posenc_float x)
+{
+    posenc_float t = pe__gelu_tanh_inner(x);
+    posenc_float inner = PE__F(0.79788456080286536) * (1 + 3 * PE__F(0.044715) * x * x);
+    return PE__F(0.5) * (1 + t) + PE__F(0.5) * x * (1 - t * t) * inner;
+}
+
+static posenc_float pe__silu_slope(posenc_float x)
+{
+    posenc_float s = pe__sigmoid(x);
+    return s * (1 + x * (1 - s));
+}
+
+static posenc_float pe__activate(int kind, posenc_float x)
+{
+    switch (kind) {
+    case POSENC_GELU:      return pe__gelu(x);
+    case POSENC_GELU_TANH: return PE__F(0.5) * x * (1 + pe__gelu_tanh_inner(x));
+    case POSENC_SILU:      return x * pe__sigmoid(x);
+    default:               return x > 0 ? x : x != x ? x : 0;      /* a NaN stays one */
+    }
+}
+static posenc_float pe__activate_slope(int kind, posenc_float x)
+{
+    switch (kind) {
+    case POSENC_GELU:      return pe__gelu_slope(x);
+    case POSENC_GELU_TANH: return pe__gelu_tanh_slope(x);
+    case POSENC_SILU:      return pe__silu_slope(x);
+    default:               return PE__F(x > 0);
+    }
+}
+
+POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind, size_t n)
+{
+    ptrdiff_t count = (ptrdiff_t)n;
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) y[i] = pe__activate(kind, x[i]);
+}
+POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float *dy,
+                                           const posenc_float *x, int kind, size_t n)
+{
+    ptrdiff_t count = (ptrdiff_t)n;
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) dx[i] = dy[i] * pe__activate_slope(kind, x[i]);
+}
+
+/* SwiGLU (Shazeer 2020): y = silu(gate) * up, two projections of the same input. The product rule:
+       dgate = dy up silu'(gate)        dup = dy silu(gate)                                              */
+POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate, const posenc_float *up,
+                                      size_t n)
+{
+    ptrdiff_t count = (ptrdiff_t)n;
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) y[i] = gate[i] * pe__sigmoid(gate[i]) * up[i];
+}
+POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
+                                       const posenc_float *gate, const posenc_float *up, size_t n)
+{
+    ptrdiff_t count = (ptrdiff_t)n;
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) {
+        posenc_float g = gate[i], d = dy[i];
+        dgate[i] = d * up[i] * pe__silu_slope(g);
+        dup[i]   = d * g * pe__sigmoid(g);
+    }
+}
+
+/* ---- [4.6] dropout (Srivastava et al. 2014) ------------------------------------------------------------------------------------
+   y_i = x_i / (1 - rate) if random word i >= rate * 2^32, else 0
+
+   Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.        */
+
+/* y = x or 0 for n consecutive indices from first on */
+static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n, const posenc_dropout *how,
+                            uint64_t first)
+{
+    posenc_float grow = how->rate < 1 ? PE__F(1 / (1 - how->rate)) : 0;
+    double limit = how->rate * 4294967296.0;
+    uint32_t threshold = limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu;
+    uint32_t w[4] = {0, 0, 0, 0};
+    for (size_t i = 0; i < n; i++) {
+        uint64_t index = first + i;
+        if (i == 0 || (index & 3) == 0) pe__random_block(w, how->seed, how->step, how->site, index >> 2);
+        y[i] = w[index & 3] >= threshold ? x[i] * grow : 0;
+    }
+}
+
+POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n, posenc_dropout how)
+{
+    enum { RUN = 1024 };
+    ptrdiff_t runs = (ptrdiff_t)((n + RUN - 1) / RUN);
+    PE__PARALLEL
+    for (ptrdiff_t r = 0; r < runs; r++) {
+        size_t at = (size_t)r * RUN, len = pe__least(n - at, RUN);
+        if (how.rate <= 0) memmove(y + at, x + at, len * sizeof *y);
+        else               pe__dropout_run(y + at, x + at, len, &how, how.first + at);
+    }
+}
+
+/* ---- [4.7] residual ---------------------------------------------------------------------------------------------------------------
+   y = a + b. Whatever the branch does, the gradient of the sum reaches both sides unchanged.           */
+POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b, size_t n)
+{
+    ptrdiff_t count = (ptrdiff_t)n;
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+}
+
+/* ---- [4.8] embedding -----------------------------------------------------------------------------------------------------------------
+   x[r] = scale table[id_r]. Backward: every row of dx is added to the row it came from. Many r may share
+   an id, so a thread owns a stretch of channels, not of rows, and takes the rows in order.             */
+
+POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const posenc_float *table,
+                                         double scale, int R, int rows, int C, int add)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        posenc_float *xr = x + (size_t)r * C;
+        int known = id[r] >= 0 && id[r] < rows;
+        const posenc_float *from = table + (known ? (size_t)id[r] * C : 0);
+        for (int c = 0; c < C; c++)
+            xr[c] = (add ? xr[c] : 0) + (known ? PE__F(scale) * from[c] : 0);
+    }
+}
+
+POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx, const int *id,
+                                          double scale, int R, int rows, int C)
+{
+    enum { STRETCH = 16 };
+    int stretches = (C + STRETCH - 1) / STRETCH;
+    PE__PARALLEL
+    for (int s = 0; s < stretches; s++) {
+        int c0 = s * STRETCH, c1 = pe__min(c0 + STRETCH, C);
+        for (int r = 0; r < R; r++) {
+            if (id[r] < 0 || id[r] >= rows) continue;
+            for (int c = c0; c < c1; c++)
+                dtable[(size_t)id[r] * C + c] += PE__F(scale) * dx[(size_t)r * C + c];
+        }
+    }
+}
+
+/* ---- [4.9] mean pooling -----------------------------------------------------------------------------------------------------------------
+   y[b] = mean of x[b,t] over the kept t.  dx[b,t] = dy[b] / count where kept, else 0.                   */
+
+static int pe__kept(const unsigned char *keep, int T)
+{
+    int count = 0;
+    if (!keep) return T;
+    for (int t = 0; t < T; t++) count += keep[t] != 0;
+    return count;
+}
+
+POSENC_DEF void posenc_pool_forward(posenc_float *y, const posenc_float *x, const unsigned char *keep,
+                                    int B, int T, int C)
+{
+    PE__PARALLEL
+    for (int b = 0; b < B; b++) {
+        const unsigned char *k = keep ? keep + (size_t)b * T : NULL;
+        posenc_float *yb = y + (size_t)b * C, share = PE__F(1) / PE__F(pe__max(1, pe__kept(k, T)));
+        for (int c = 0; c < C; c++) yb[c] = 0;
+        for (int t = 0; t < T; t++) {
+            const posenc_float *xt = x + ((size_t)b * T + t) * C;
+            if (k && !k[t]) continue;
+            for (int c = 0; c < C; c++) yb[c] += share * xt[c];
+        }
+    }
+}
+
+POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy, const unsigned char *keep,
+                                     int B, int T, int C)
+{
+    PE__PARALLEL
+    for (int b = 0; b < B; b++) {
+        const unsigned char *k = keep ? keep + (size_t)b * T : NULL;
+        const posenc_float *dyb = dy + (size_t)b * C;
+        posenc_float share = PE__F(1) / PE__F(pe__max(1, pe__kept(k, T)));
+        for (int t = 0; t < T; t++)
+            for (int c = 0; c < C; c++)
+                dx[((size_t)b * T + t) * C + c] = k && !k[t] ? 0 : share * dyb[c];
+    }
+}
+
+/* ---- [4.10] cross-entropy, and the head with it ----------------------------------------------------------------------------------------------
+   loss_r = log sum_v exp(z_v) - z_target        dz_v = p_v - (v == target)
+
+   The gradient is the difference between what the model said and what was true; nothing in a transformer
+   is simpler. A next-token model has R*V logits, the largest tensor of all by far: at 8,192 rows and a
+   vocabulary of 65,536 they take 2 GB, and their gradient as much again. So the head works on a few rows
+   at a time: product, loss, gradient in place, both products of the backward, on to the next rows. The
+   logits of a chunk stay in the cache, are never stored whole, and no product is done twice.            */
+
+static posenc_float pe__crossentropy_row(posenc_float *dz, const posenc_float *z, int target, double scale,
+                                         int V)
+{
+    posenc_float top = -HUGE_VALF, sum = 0, own;
+    if (target < 0 || target >= V) {
+        if (dz) memset(dz, 0, (size_t)V * sizeof *dz);
+        return 0;
+    }
+    own = z[target];
+    for (int v = 0; v < V; v++) if (z[v] > top) top = z[v];
+    for (int v = 0; v < V; v++) sum += PE__EXP(z[v] - top);
+    if (dz) {
+        for (int v = 0; v < V; v++) dz[v] = PE__F(scale) * PE__EXP(z[v] - top) / sum;
+        dz[target] -= PE__F(scale);
+    }
+    return PE__LOG(sum) + top - own;
+}
+
+POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits, const posenc_float *logits,
+                                    const int *target, double scale, int R, int V)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++)
+        loss[r] = pe__crossentropy_row(dlogits ? dlogits + (size_t)r * V : NULL, logits + (size_t)r * V,
+                                       target[r], scale, V);
+}
+
+static int pe__head_chunk(int R, int V)                /* rows at a time: 4 MB of logits, 32 rows at least */
+{
+    return pe__min(R, pe__clamp((1 << 20) / pe__max(1, V), 32, 1024));
+}
+
+POSENC_DEF size_t posenc_head_scratch(int R, int V) { return (size_t)pe__head_chunk(R, V) * V; }
+
+POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                 const posenc_float *x, const posenc_float *w, const posenc_float *b,
+                                 const int *target, double scale, int R, int C, int V,
+                                 posenc_float *scratch)
+{
+    int chunk = pe__head_chunk(R, V);
+    for (int r = 0; r < R; r += chunk) {
+        int n = pe__min(chunk, R - r);
+        const posenc_float *xr = x + (size_t)r * C;
+        posenc_linear_forward(scratch, xr, w, b, n, C, V);
+        posenc_crossentropy(loss + r, dx ? scratch : NULL, scratch, target + r, scale, n, V);
+        if (dx) posenc_linear_backward(dx + (size_t)r * C, dw, db, scratch, xr, w, n, C, V, 0);
+    }
+}
+
+/* ---- [5] positional encodings -----------------------------------------------------------------------------------
+   One card each: where it enters, what it learns, what happens beyond the training length, the formula,
+   the backward. A card ends in a struct of type pe__card, which is all that the transformer knows of it;
+   the row in POSENC_ENCODINGS [2.2] gives it its name. CONTRIBUTING.md adds one step by step.           */
+
+/* ---- [5.0] what a card holds -------------------------------------------------------------------------------------- */
+
+typedef struct pe__geometry { int C, H, D, context, causal; } pe__geometry;   /* the model it serves */
+
+typedef enum pe__init { PE__ZERO, PE__ONE, PE__NORMAL, PE__UNIFORM, PE__WAVES } pe__init;
+
+typedef struct pe__plan {                   /* a tensor to be: name, shape, how its values start          */
+    const char *name;
+    int dims, shape[2];
+    pe__init init;
+    double spread;                          /* deviation (normal), bound (uniform), base (waves)           */
+} pe__plan;
+
+enum { PE__PLANS = 6 };                     /* most tensors one encoding may learn                         */
+
+typedef struct pe__card {
+    /* fills the spec's defaults for this model, or refuses with a sentence */
+    posenc_status (*check)(posenc_spec *s, const pe__geometry *g, posenc_error *why);
+    /* the tensors it learns, and whether each layer has its own */
+    int (*plan)(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g);
+    int per_layer;
+    /* EMBEDDING, fixed: the row of C channels that stands for position p */
+    void (*row)(posenc_float *row, double p, int C, const posenc_spec *s);
+    /* EMBEDDING, learned: 1 for a table looked up by position, 2 for the network of [5.5] */
+    int lookup;
+    /* QUERY_KEY: dim/2 frequencies; a learned scale multiplies them */
+    void (*frequencies)(double *f, const posenc_spec *s);
+    /* SCORE, fixed: the bias of head h at distance d */
+    double (*bias)(const posenc_spec *s, int h, int H, int d);
+    /* SCORE, learned: the row of the table that distance d reads */
+    int (*bucket)(const posenc_spec *s, int d);
+} pe__card;
+
+static posenc_spec pe__no_spec(void)
+{
+    posenc_spec s;
+    memset(&s, 0, sizeof s);
+    return s;
+}
+
+/* a plan of one tensor, which is what most encodings need */
+static int pe__plan_one(pe__plan *p, const char *name, int rows, int columns, pe__init init, double spread)
+{
+    p->name = name;
+    p->dims = columns ? 2 : 1;
+    p->shape[0] = rows;
+    p->shape[1] = columns;
+    p->init = init;
+    p->spread = spread;
+    return 1;
+}
+
+/* ---- [5.1] positions ------------------------------------------------------------------------------------------------
+   Where positions come from is nobody's business but the caller's: all encodings read an array.         */
+
+static double pe__at(const double *pos, int t) { return pos ? pos[t] : (double)t; }
+
+POSENC_DEF void posenc_positions_range(double *p, int T, double offset)
+{
+    for (int t = 0; t < T; t++) p[t] = offset + t;
+}
+
+POSENC_DEF void posenc_positions_mask(double *p, const unsigned char *keep, int B, int T)
+{
+    for (int b = 0; b < B; b++) {
+        int seen = 0;
+        for (int t = 0; t < T; t++) {
+            seen += keep[(size_t)b * T + t] != 0;
+            p[(size_t)b * T + t] = pe__max(0, seen - 1);
+        }
+    }
+}
+
+POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, int T)
+{
+    for (int b = 0; b < B; b++) {
+        const int *s = segment + (size_t)b * T;
+        for (int t = 0, start = 0; t < T; t++) {
+            if (t && s[t] != s[t - 1]) start = t;
+            p[(size_t)b * T + t] = t - start;
+        }
+    }
+}
+
+POSENC_DEF posenc_heads posenc_heads_bthd(posenc_float *data, int B, int T, int H, int D)
+{
+    posenc_heads v = { data, B, T, H, D, (ptrdiff_t)T * H * D, (ptrdiff_t)H * D, D };
+    return v;
+}
+POSENC_DEF posenc_heads posenc_heads_bhtd(posenc_float *data, int B, int H, int T, int D)
+{
+    posenc_heads v = { data, B, T, H, D, (ptrdiff_t)H * T * D, D, (ptrdiff_t)T * D };
+    return v;
+}
+
+static posenc_float *pe__head(posenc_heads x, int b, int t, int h)
+{
+    return x.data + b * x.sb + t * x.st + h * x.sh;
+}
+
+/* ---- [5.2] none --------------------------------------------------------------------------------------------------------
+   enters    nowhere
+   learns    nothing
+   beyond T  works as well, or as badly, as within
+
+   Attention by itself sees a set: permute the tokens and the outputs are permuted with them. A causal
+   mask breaks that symmetry (token t sees t+1 keys, and can learn to count them), so causal models do
+   surprisingly well without an encoding, and bidirectional ones do not (Haviv et al. 2022).             */
+
+static const pe__card pe__card_NONE = { NULL, NULL, 0, NULL, 0, NULL, NULL, NULL };
+
+/* ---- [5.3] sinusoidal (Vaswani et al. 2017) -------------------------------------------------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  defined everywhere, but the model has never seen those vectors: expect it to fail early
+
+   E[2i] = sin(p w_i)    E[2i+1] = cos(p w_i)    w_i = base^(-2i/C)
+
+   The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in 2 pi base.
+   Moving by k positions turns every hand by k w_i whatever the time is, so that E(p + k) is a fixed
+   linear map of E(p): this is how a linear layer can compare positions.
+
+   Backward. Nothing is learned; dx passes through the sum unchanged.                                   */
+
+static void pe__sinusoidal_row(posenc_float *row, double p, int C, const posenc_spec *s)
+{
+    for (int c = 0; c < C; c++) {
+        double angle = p * pow(s->base, -2.0 * (c / 2) / C);
+        row[c] = PE__F(c % 2 ? cos(angle) : sin(angle));
+    }
+}
+
+POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C, double base)
+{
+    posenc_spec s = pe__no_spec();
+    s.base = base;
+    PE__PARALLEL
+    for (int t = 0; t < T; t++) pe__sinusoidal_row(table + (size_t)t * C, pe__at(pos, t), C, &s);
+}
+
+/* x[b,t] += table[t] for any table; backward sums the batch first, so that whatever made the table is
+   run backward once, not B times */
+POSENC_DEF void posenc_rows_forward(posenc_float *x, const posenc_float *table, int B, int T, int C)
+{
+    int rows = B * T;
+    PE__PARALLEL
+    for (int r = 0; r < rows; r++) {
+        const posenc_float *from = table + (size_t)(r % T) * C;
+        for (int c = 0; c < C; c++) x[(size_t)r * C + c] += from[c];
+    }
+}
+POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T, int C)
+{
+    PE__PARALLEL
+    for (int t = 0; t < T; t++)
+        for (int b = 0; b < B; b++)
+            for (int c = 0; c < C; c++)
+                dtable[(size_t)t * C + c] += dx[((size_t)b * T + t) * C + c];
+}
+
+static posenc_status pe__base_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    (void)g; (void)why;
+    if (s->base == 0) s->base = 10000;
+    return POSENC_OK;
+}
+static const pe__card pe__card_SINUSOIDAL = { pe__base_check, NULL, 0, pe__sinusoidal_row, 0, NULL, NULL, NULL };
+
+/* ---- [5.4] learned, sininit ---------------------------------------------------------------------------------------------------
+   enters    embedding
+   learns    a table W (rows, C), one free vector per position. learned starts at random, sininit as
+             the waves of [5.3]
+   beyond T  impossible past the last row; rows that training never reached keep their first values
+
+   E(p) = W[p].   Backward: dW[p_t] += dx_t, every row of dx to the row it came from.                   */
+
+static int pe__table_row(double p, int rows)                        /* -1 outside the table, or for NaN */
+{
+    return p >= -0.5 && p < rows - 0.5 ? (int)floor(p + 0.5) : -1;
+}
+
+POSENC_DEF void posenc_learned_forward(posenc_float *x, const posenc_float *table, const double *pos,
+                                       int B, int T, int C, int rows)
+{
+    PE__PARALLEL
+    for (int t = 0; t < T; t++) {
+        int row = pe__table_row(pe__at(pos, t), rows);
+        for (int b = 0; b < B && row >= 0; b++)
+            for (int c = 0; c < C; c++)
+                x[((size_t)b * T + t) * C + c] += table[(size_t)row * C + c];
+    }
+}
+
+POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx, const double *pos,
+                                        int B, int T, int C, int rows)
+{
+    PE__PARALLEL                                  /* two tokens may share a row: a thread owns a channel */
+    for (int c = 0; c < C; c++) {
+        for (int t = 0; t < T; t++) {
+            int row = pe__table_row(pe__at(pos, t), rows);
+            for (int b = 0; b < B && row >= 0; b++)
+                dtable[(size_t)row * C + c] += dx[((size_t)b * T + t) * C + c];
+        }
+    }
+}
+
+static posenc_status pe__learned_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    (void)why;
+    if (s->rows == 0) s->rows = g->context;
+    if (s->init == 0) s->init = 0.02;
+    return pe__base_check(s, g, why);
+}
+static int pe__learned_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    return pe__plan_one(plan, "weight", s->rows, g->C, PE__NORMAL, s->init);
+}
+static int pe__sininit_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    return pe__plan_one(plan, "weight", s->rows, g->C, PE__WAVES, s->base);
+}
+static const pe__card pe__card_LEARNED = { pe__learned_check, pe__learned_plan, 0, NULL, 1, NULL, NULL, NULL };
+static const pe__card pe__card_SININIT = { pe__learned_check, pe__sininit_plan, 0, NULL, 1, NULL, NULL, NULL };
+
+/* ---- [5.5] continuous: a network of the position ------------------------------------------------------------------------------------
+   enters    embedding
+   learns    W1 (hidden,1) b1, W2 (hidden,hidden) b2, W3 (C,hidden) b3, about 21,000 numbers by default
+   beyond T  defined everywhere and smooth; past `length` it extends its last straight lines
+
+   u = p / length     h1 = relu(W1 u + b1)     h2 = relu(W2 h1 + b2)     E = W3 h2 + b3
+
+   Any real position has a vector, and neighbours have similar ones. Backward: three linear layers, once,
+   after the batch is summed. The relu's slope can be read off its output, so h1 and h2 are all that is
+   kept.
+
+   scratch   u (T) | h1 (T,hidden) | h2 (T,hidden) | spare (T,hidden) | E (T,C)                          */
+
+POSENC_DEF size_t posenc_continuous_scratch(int T, int C, int hidden)
+{
+    return (size_t)T * (1 + 3 * (size_t)hidden + C);
+}
+
+typedef struct pe__continuous_room { posenc_float *u, *h1, *h2, *spare, *E; } pe__continuous_room;
+
+static pe__continuous_room pe__continuous_cut(posenc_float *scratch, int T, int hidden)
+{
+    pe__continuous_room r;
+    size_t step = (size_t)T * hidden;
+    r.u = scratch;
+    r.h1 = r.u + T;
+    r.h2 = r.h1 + step;
+    r.spare = r.h2 + step;
+    r.E = r.spare + step;
+    return r;
+}
+
+static void pe__continuous_forward(const posenc_backend *ops, posenc_float *x, posenc_float *scratch,
+                                   const posenc_continuous *w, int B, int T, int C, int hidden)
+{
+    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);           /* u is filled already */
+    size_t n = (size_t)T * hidden;
+    ops->linear_forward(r.h1, r.u, w->w1, w->b1, T, 1, hidden);
+    ops->activation_forward(r.h1, r.h1, POSENC_RELU, n);
+    ops->linear_forward(r.h2, r.h1, w->w2, w->b2, T, hidden, hidden);
+    ops->activation_forward(r.h2, r.h2, POSENC_RELU, n);
+    ops->linear_forward(r.E, r.h2, w->w3, w->b3, T, hidden, C);
+    ops->rows_forward(x, r.E, B, T, C);
+}
+
+static void pe__continuous_backward(const posenc_backend *ops, const posenc_continuous *dw,
+                                    const posenc_float *dx, posenc_float *scratch,
+                                    const posenc_continuous *w, int B, int T, int C, int hidden)
+{
+    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);
+    size_t n = (size_t)T * hidden;
+    posenc_float *dE = r.E, *dh2 = r.spare, *dh1 = r.h2;                /* what is read no more is reused */
+    ops->zero(ops->user, dE, (size_t)T * C * sizeof *dE);
+    ops->rows_backward(dE, dx, B, T, C);
+    ops->linear_backward(dh2, dw->w3, dw->b3, dE, r.h2, w->w3, T, hidden, C, 0);
+    ops->activation_backward(dh2, dh2, r.h2, POSENC_RELU, n);
+    ops->linear_backward(dh1, dw->w2, dw->b2, dh2, r.h1, w->w2, T, hidden, hidden, 0);
+    ops->activation_backward(dh1, dh1, r.h1, POSENC_RELU, n);
+    ops->linear_backward(NULL, dw->w1, dw->b1, dh1, r.u, w->w1, T, 1, hidden, 0);
+}
+
+POSENC_DEF void posenc_continuous_forward(posenc_float *x, posenc_float *scratch,
+                                          const posenc_continuous *w, const double *pos, double length,
+                                          int B, int T, int C, int hidden)
+{
+    for (int t = 0; t < T; t++) scratch[t] = PE__F(pe__at(pos, t) / length);
+    pe__continuous_forward(posenc_cpu_backend(), x, scratch, w, B, T, C, hidden);
+}
+POSENC_DEF void posenc_continuous_backward(const posenc_continuous *dw, const posenc_float *dx,
+                                           posenc_float *scratch, const posenc_continuous *w,
+                                           int B, int T, int C, int hidden)
+{
+    pe__continuous_backward(posenc_cpu_backend(), dw, dx, scratch, w, B, T, C, hidden);
+}
+
+static posenc_status pe__continuous_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    (void)why;
+    if (s->hidden == 0) s->hidden = 128;
+    if (s->length == 0) s->length = g->context;
+    if (s->init == 0) s->init = 0.02;
+    return POSENC_OK;
+}
+static int pe__continuous_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    pe__plan_one(plan + 0, "w1", s->hidden, 1, PE__NORMAL, s->init);
+    pe__plan_one(plan + 1, "b1", s->hidden, 0, PE__ZERO, 0);
+    pe__plan_one(plan + 2, "w2", s->hidden, s->hidden, PE__NORMAL, s->init);
+    pe__plan_one(plan + 3, "b2", s->hidden, 0, PE__ZERO, 0);
+    pe__plan_one(plan + 4, "w3", g->C, s->hidden, PE__NORMAL, s->init);
+    pe__plan_one(plan + 5, "b3", g->C, 0, PE__ZERO, 0);
+    return 6;
+}
+static const pe__card pe__card_CONTINUOUS = { pe__continuous_check, pe__continuous_plan, 0, NULL, 2, NULL, NULL, NULL };
+
+/* ---- [5.6] turning: what every rotation shares ----------------------------------------------------------------------------------------
+   Read channels as points in the plane and turn point i of the vector at position p by the angle
+       theta = p f_i          (y1, y2) = m (x1 cos - x2 sin, x1 sin + x2 cos)
+
+   f are the frequencies and m a magnitude; every member of the rope family only fills them differently.
+   Two habits exist for which channels form a point, and checkpoints of one do not work with the other:
+
+       interleaved   (x_0 x_1) (x_2 x_3) ...        half   (x_0 x_n) (x_1 x_n+1) ...   n = number of points
+
+   Backward. The gradient is turned the other way: the transpose of m R(theta) is m R(-theta), the same
+   kernel with the sine negated (and m as it is, not 1/m). For trained frequencies
+       dtheta = y1 g2 - y2 g1 = x1 dx2 - x2 dx1
+   the cross product of value and gradient, which turning both leaves unchanged: it may be taken before
+   or after the turn, so nothing needs to be saved.
+
+   Angles are computed in double. In float, p = 1,048,575 has lost the second decimal of the angle.       */
+
+/* turns pairs from..to-1 of one head; c and s start at pair `from` */
+static void pe__turn_pairs(posenc_float *x, const posenc_float *c, const posenc_float *s, int from, int to,
+                           int pairs, int layout, posenc_float direction)
+{
+    int step = layout == POSENC_INTERLEAVED ? 2 : 1, gap = layout == POSENC_INTERLEAVED ? 1 : pairs;
+    for (int i = from; i < to; i++) {
+        posenc_float *p = x + i * step, u = p[0], v = p[gap];
+        posenc_float cosine = c[i - from], sine = direction * s[i - from];
+        p[0]   = u * cosine - v * sine;
+        p[gap] = u * sine + v * cosine;
+    }
+}
+
+static void pe__turn_all(posenc_heads x, const posenc_turns *turns, posenc_float direction)
+{
+    int tokens = x.B * x.T;
+    POSENC_ASSERT(turns->offset >= 0 && turns->offset + 2 * turns->pairs <= x.D);
+    PE__PARALLEL
+    for (int r = 0; r < tokens; r++) {
+        int b = r / x.T, t = r % x.T, row = b * turns->row_b + t;
+        size_t at = (size_t)row * turns->pairs;
+        if (row >= turns->rows) continue;
+        for (int h = 0; h < x.H; h++)
+            pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at,
+                           0, turns->pairs, turns->pairs, turns->layout, direction);
+    }
+}
+POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns) { pe__turn_all(x,  &turns,  1); }
+POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns) { pe__turn_all(dx, &turns, -1); }
+
+POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
+                                  const posenc_float *scale, double magnitude)
+{
+    PE__PARALLEL
+    for (int r = 0; r < turns.rows; r++) {
+        for (int i = 0; i < turns.pairs; i++) {
+            double angle = pe__at(pos, r) * frequency[i] * (scale ? (double)scale[i] : 1.0);
+            turns.cosine[(size_t)r * turns.pairs + i] = PE__F(magnitude * cos(angle));
+            turns.sine  [(size_t)r * turns.pairs + i] = PE__F(magnitude * sin(angle));
+        }
+    }
+}
+
+/* sum over tokens of p * dtheta for pair i; pos_b is 0 when the batch shares its positions */
+static double pe__angle_gradient(posenc_heads dx, posenc_heads x, const double *pos, int pos_b, int first,
+                                 int second)
+{
+    double sum = 0;
+    for (int b = 0; b < x.B; b++) {
+        for (int t = 0; t < x.T; t++) {
+            double cross = 0;
+            for (int h = 0; h < x.H; h++) {
+                const posenc_float *v = pe__head(x, b, t, h), *g = pe__head(dx, b, t, h);
+                cross += (double)v[first] * g[second] - (double)v[second] * g[first];
+            }
+            sum += cross * pe__at(pos, b * pos_b + t);
+        }
+    }
+    return sum;
+}
+
+POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
+                                      posenc_turns turns, const double *pos, const double *frequency)
+{
+    int interleaved = turns.layout == POSENC_INTERLEAVED;
+    PE__PARALLEL
+    for (int i = 0; i < turns.pairs; i++) {
+        int first = turns.offset + (interleaved ? 2 * i : i);
+        int second = first + (interleaved ? 1 : turns.pairs);
+        dscale[i] += PE__F(frequency[i] * pe__angle_gradient(dx, x, pos, turns.row_b, first, second));
+    }
+}
+
+/* ---- [5.7] rope: rotary position (Su et al. 2021) -----------------------------------------------------------------------------------------
+   enters    queries and keys, in every layer; values stay as they are
+   learns    nothing
+   beyond T  defined at any position, but with angles the model never saw: expect it to fail a little
+             past the training length unless the frequencies are rescaled
+
+   f_i = base^(-2i/dim): the first points spin fast, the last ones hardly move. A dot product of two
+   turned vectors depends on the difference of their angles alone, so the score of query i and key j sees
+   p_i - p_j and neither of them by itself.
+
+   Backward. As [5.6]; the forward needs no table either, if each angle serves all batches and heads.    */
+
+POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base)
+{
+    for (int i = 0; i < dim / 2; i++) frequency[i] = pow(base, -2.0 * i / dim);
+}
+
+static void pe__rope(posenc_heads x, const posenc_float *scale, const double *pos, int layout, double base,
+                     posenc_float direction)
+{
+    enum { RUN = 64 };
+    int pairs = x.D / 2;
+    POSENC_ASSERT(x.D % 2 == 0);
+    PE__PARALLEL
+    for (int t = 0; t < x.T; t++) {
+        for (int from = 0; from < pairs; from += RUN) {
+            posenc_float c[RUN], s[RUN];
+            int to = pe__min(from + RUN, pairs);
+            for (int i = from; i < to; i++) {
+                double angle = pe__at(pos, t) * pow(base, -2.0 * i / x.D) * (scale ? (double)scale[i] : 1.0);
+                c[i - from] = PE__F(cos(angle));
+                s[i - from] = PE__F(sin(angle));
+            }
+            for (int b = 0; b < x.B; b++)
+                for (int h = 0; h < x.H; h++)
+                    pe__turn_pairs(pe__head(x, b, t, h), c, s, from, to, pairs, layout, direction);
+        }
+    }
+}
+POSENC_DEF void posenc_rope_forward (posenc_heads x,  const double *pos, int layout, double base) { pe__rope(x,  NULL, pos, layout, base,  1); }
+POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int layout, double base) { pe__rope(dx, NULL, pos, layout, base, -1); }
+
+static posenc_status pe__rope_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    if (s->base == 0) s->base = 10000;
+    if (s->layout == POSENC_LAYOUT_DEFAULT) s->layout = POSENC_HALF;
+    if (s->dim == 0) s->dim = g->D;
+    if (s->dim % 2 || s->dim < 2)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope turns pairs of channels, and %d is odd or below 2; "
+                        "choose an even head width or give dim=", s->dim);
+    if (s->dim > g->D)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope's dim=%d is wider than a head (%d channels)",
+                        s->dim, g->D);
+    return POSENC_OK;
+}
+static void pe__rope_fill(double *f, const posenc_spec *s) { posenc_rope_frequencies(f, s->dim, s->base); }
+
+static const pe__card pe__card_ROPE = { pe__rope_check, NULL, 0, NULL, 0, pe__rope_fill, NULL, NULL };
+
+/* ---- [5.8] lrope: trained frequencies ---------------------------------------------------------------------------------------------------------
+   enters    queries and keys
+   learns    a scale per pair and layer, shared by q and k, starting at 1
+   beyond T  as rope
+
+   theta = p f_i scale_i        dscale_i = sum of p f_i dtheta, over q and k alike.
+   Since the scales change with every update, so do all cosines and sines: never keep the table.         */
+
+POSENC_DEF void posenc_lrope_forward(posenc_heads x, const posenc_float *scale, const double *pos,
+                                     int layout, double base)
+{
+    pe__rope(x, scale, pos, layout, base, 1);
+}
+
+POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, posenc_heads x,
+                                      const posenc_float *scale, const double *pos, int layout,
+                                      double base)
+{
+    int pairs = x.D / 2, interleaved = layout == POSENC_INTERLEAVED;
+    pe__rope(dx, scale, pos, layout, base, -1);
+    PE__PARALLEL
+    for (int i = 0; i < pairs; i++) {
+        int first = interleaved ? 2 * i : i, second = first + (interleaved ? 1 : pairs);
+        dscale[i] += PE__F(pow(base, -2.0 * i / x.D) * pe__angle_gradient(dx, x, pos, 0, first, second));
+    }
+}
+
+static int pe__lrope_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    (void)g;
+    return pe__plan_one(plan, "scale", s->dim / 2, 0, PE__ONE, 0);
+}
+static const pe__card pe__card_LROPE = { pe__rope_check, pe__lrope_plan, 1, NULL, 0, pe__rope_fill, NULL, NULL };
+
+/* ---- [5.9] biases: what every distance shares ----------------------------------------------------------------------------------------------------
+   score_hij += r_h[d], d = p_i - p_j
+
+   Whatever depends on the distance alone is one vector per head: forward fills r (here), attention [6]
+   reads it and returns G_h[d], the sum of the scores' gradients along each diagonal, and backward is the
+   chain rule from G into the encoding's parameters. No T x T matrix appears on the way.
+
+   For a table, r_h[d] = W[bucket(d), h], so dW[bucket(d), h] += G_h[d].                                 */
+
+POSENC_DEF void posenc_gather_forward(posenc_float *bias, const posenc_float *table, const int *row,
+                                      int H, int n, int rows)
+{
+    for (int h = 0; h < H; h++)
+        for (int e = 0; e < n; e++)
+            if (row[e] >= 0 && row[e] < rows) bias[(size_t)h * n + e] += table[(size_t)row[e] * H + h];
+}
+POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias, const int *row,
+                                       int H, int n, int rows)
+{
+    for (int h = 0; h < H; h++)
+        for (int e = 0; e < n; e++)
+            if (row[e] >= 0 && row[e] < rows) dtable[(size_t)row[e] * H + h] += dbias[(size_t)h * n + e];
+}
+
+/* door one's form of the same: the bucket comes from the card, one distance at a time */
+static void pe__table_bias(posenc_float *bias, const posenc_float *table, posenc_float *dtable,
+                           const posenc_float *dbias, int (*bucket)(const posenc_spec *, int),
+                           const posenc_spec *s, int H, int past, int future)
+{
+    int n = future + 1 + past;
+    for (int e = 0; e < n; e++) {
+        int row = bucket(s, e - future);
+        for (int h = 0; h < H; h++) {
+            size_t in_table = (size_t)row * H + h, in_bias = (size_t)h * n + e;
+            if (bias) bias[in_bias] += table[in_table];
+            else      dtable[in_table] += dbias[in_bias];
+        }
+    }
+}
+
+POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq, int Tk,
+                                   int past, int future)
+{
+    int n = future + 1 + past;
+    for (int h = 0; h < H; h++)
+        for (int i = 0; i < Tq; i++)
+            for (int j = 0; j < Tk; j++) {
+                int d = pe__clamp(i + Tk - Tq - j, -future, past);
+                scores[((size_t)h * Tq + i) * Tk + j] += bias[(size_t)h * n + d + future];
+            }
+}
+
+/* ---- [5.10] relative: a clipped table ----------------------------------------------------------------------------------------------------------------
+   enters    scores
+   learns    W (2 distance + 1, H), one table for all layers
+   beyond T  distances past the clip share its last row, so it runs at any length
+
+   b_h(i,j) = W[clamp(p_j - p_i, -M, M) + M, h],  M = distance.  Row M is "here", smaller rows the past. */
+
+static int pe__relative_bucket(const posenc_spec *s, int d)
+{
+    return pe__clamp(-d, -s->distance, s->distance) + s->distance;
+}
+
+POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip, int H,
+                                        int past, int future)
+{
+    posenc_spec s = pe__no_spec();
+    s.distance = clip;
+    pe__table_bias(bias, table, NULL, NULL, pe__relative_bucket, &s, H, past, future);
+}
+POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip, int H,
+                                         int past, int future)
+{
+    posenc_spec s = pe__no_spec();
+    s.distance = clip;
+    pe__table_bias(NULL, NULL, dtable, dbias, pe__relative_bucket, &s, H, past, future);
+}
+
+static posenc_status pe__relative_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    (void)g; (void)why;
+    if (s->distance == 0) s->distance = 128;
+    if (s->init == 0) s->init = 0.02;
+    return POSENC_OK;
+}
+static int pe__relative_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    return pe__plan_one(plan, "weight", 2 * s->distance + 1, g->H, PE__NORMAL, s->init);
+}
+static const pe__card pe__card_RELATIVE = { pe__relative_check, pe__relative_plan, 0, NULL, 0, NULL, NULL, pe__relative_bucket };
+
+/* ---- [5.11] alibi: attention with linear biases (Press et al. 2021) ---------------------------------------------------------------------------------------
+   enters    scores
+   learns    nothing
+   beyond T  the point of it: a model trained short runs long, with an ever fainter view of the far past
+
+   b_h(i,j) = -slope_h |p_i - p_j|      slope_h = 2^(-bias_max (h+1) / n),  n heads, a power of two
+   For other head counts: the slopes of the next lower power of two, then every other slope of the next
+   higher one. Under a causal mask the same bias could be written slope_h p_j: softmax does not see what
+   a whole row has in common.                                                                            */
+
+static double pe__alibi_slope(int h, int H, double bias_max)
+{
+    int n = 1;
+    while (2 * n <= H) n *= 2;
+    return h < n ? pow(2.0, -bias_max * (h + 1) / n) : pow(2.0, -bias_max * (2 * (h - n) + 1) / (2 * n));
+}
+static double pe__alibi_bias(const posenc_spec *s, int h, int H, int d)
+{
+    return -pe__alibi_slope(h, H, s->bias_max) * abs(d);
+}
+
+POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max)
+{
+    for (int h = 0; h < H; h++) slope[h] = PE__F(pe__alibi_slope(h, H, bias_max));
+}
+POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future, double bias_max)
+{
+    posenc_spec s = pe__no_spec();
+    int n = future + 1 + past;
+    s.bias_max = bias_max;
+    for (int h = 0; h < H; h++)
+        for (int e = 0; e < n; e++) bias[(size_t)h * n + e] += PE__F(pe__alibi_bias(&s, h, H, e - future));
+}
+
+static posenc_status pe__alibi_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    (void)g; (void)why;
+    if (s->bias_max == 0) s->bias_max = 8;
+    return POSENC_OK;
+}
+static const pe__card pe__card_ALIBI = { pe__alibi_check, NULL, 0, NULL, 0, NULL, pe__alibi_bias, NULL };
+
+/* ---- [5.12] t5: logarithmic buckets (Raffel et al. 2019) ------------------------------------------------------------------------------------------------------
+   enters    scores
+   learns    W (buckets, H), one table for all layers
+   beyond T  everything past `distance` shares the last bucket
+
+   Half of a side's n buckets hold one distance each; the other half grow geometrically up to `distance`:
+       bucket = x                                                        for x < e, e = n/2
+              = min(n - 1, e + trunc(ln(x/e) / ln(distance/e) (n - e)))  above
+   Bidirectional: the future (d < 0) has the upper half of the table, the past the lower. Causal: the
+   past has all of it. T5 itself does not divide scores by sqrt(D): set attention_scale to 1 to match.   */
+
+POSENC_DEF int posenc_t5_bucket(int distance, int buckets, int max_distance, int bidirectional)
+{
+    int n = bidirectional ? buckets / 2 : buckets, e = n / 2;
+    int first = bidirectional && distance < 0 ? n : 0;
+    int x = bidirectional ? abs(distance) : pe__max(distance, 0);
+    if (x < e) return first + x;
+    if (e < 1 || max_distance <= e) return first + n - 1;
+    return first + pe__min(n - 1, e + (int)(log((double)x / e) / log((double)max_distance / e) * (n - e)));
+}
+static int pe__t5_bucket(const posenc_spec *s, int d)
+{
+    return posenc_t5_bucket(d, s->buckets, s->distance, s->bidirectional > 0);
+}
+
+static posenc_spec pe__t5_spec(int buckets, int max_distance, int bidirectional)
+{
+    posenc_spec s = pe__no_spec();
+    s.buckets = buckets;
+    s.distance = max_distance;
+    s.bidirectional = bidirectional ? 1 : -1;
+    return s;
+}
+POSENC_DEF void posenc_t5_forward(posenc_float *bias, const posenc_float *table, int buckets,
+                                  int max_distance, int bidirectional, int H, int past, int future)
+{
+    posenc_spec s = pe__t5_spec(buckets, max_distance, bidirectional);
+    pe__table_bias(bias, table, NULL, NULL, pe__t5_bucket, &s, H, past, future);
+}
+POSENC_DEF void posenc_t5_backward(posenc_float *dtable, const posenc_float *dbias, int buckets,
+                                   int max_distance, int bidirectional, int H, int past, int future)
+{
+    posenc_spec s = pe__t5_spec(buckets, max_distance, bidirectional);
+    pe__table_bias(NULL, NULL, dtable, dbias, pe__t5_bucket, &s, H, past, future);
+}
+
+static posenc_status pe__t5_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    int side;
+    if (s->buckets == 0) s->buckets = 32;
+    if (s->distance == 0) s->distance = 128;
+    if (s->bidirectional == 0) s->bidirectional = g->causal ? -1 : 1;
+    if (s->init == 0) s->init = 1 / sqrt((double)g->C);
+    side = s->bidirectional > 0 ? s->buckets / 2 : s->buckets;
+    if (side < 2 || (s->bidirectional > 0 && s->buckets % 2))
+        return pe__fail(why, POSENC_BAD_CONFIG, "t5 with buckets=%d is too small or odd; it needs 2 "
+                        "(causal) or an even number from 4 (bidirectional)", s->buckets);
+    if (s->distance <= side / 2)
+        return pe__fail(why, POSENC_BAD_CONFIG, "t5's distance=%d must be above the %d distances that "
+                        "have a bucket each", s->distance, side / 2);
+    return POSENC_OK;
+}
+static int pe__t5_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+{
+    return pe__plan_one(plan, "weight", s->buckets, g->H, PE__NORMAL, s->init);
+}
+static const pe__card pe__card_T5 = { pe__t5_check, pe__t5_plan, 0, NULL, 0, NULL, NULL, pe__t5_bucket };
+
+/* ---- [5.13] the table, and spec strings ------------------------------------------------------------------------------------------------------------------------ */
+
+static const posenc_encoding_info pe__encodings[] = {
+#define PE__X(token, name, where, learns, keys, line) { name, POSENC_##where, learns, keys, line },
+    POSENC_ENCODINGS(PE__X)
+#undef PE__X
+};
+static const pe__card *const pe__cards[] = {
+#define PE__X(token, name, where, learns, keys, line) &pe__card_##token,
+    POSENC_ENCODINGS(PE__X)
+#undef PE__X
+};
+static const struct { const char *name; int encoding; } pe__aliases[] = {
+    { "sin", POSENC_SINUSOIDAL },  { "learnable", POSENC_LEARNED },  { "learned_absolute", POSENC_LEARNED },
+    { "mlp", POSENC_CONTINUOUS },  { "relclip", POSENC_RELATIVE },   { "learned_relative", POSENC_RELATIVE }
+};
+
+POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i)
+{
+    return i >= 0 && i < POSENC_ENCODING_COUNT ? &pe__encodings[i] : NULL;
+}
+
+static int pe__encoding_named(pe__word name)
+{
+    for (int i = 0; i < POSENC_ENCODING_COUNT; i++) if (pe__is(name, pe__encodings[i].name)) return i;
+    for (size_t i = 0; i < sizeof pe__aliases / sizeof *pe__aliases; i++)
+        if (pe__is(name, pe__aliases[i].name)) return pe__aliases[i].encoding;
+    return -1;
+}
+
+/* A field of a struct that can be written as text: specs here, configs in [7]. Words, if given, are the
+   names of the values 0, 1, 2, ... separated by '|'.                                                     */
+typedef struct pe__field {
+    const char *key;
+    char kind;                                         /* i: int, d: double, u: uint64_t, w: a word       */
+    size_t offset;
+    double low, high;
+    const char *words;
+} pe__field;
+
+static const pe__field pe__spec_fields[] = {
+    { "base",          'd', offsetof(posenc_spec, base),          1.0000001, 1e18, NULL },
+    { "layout",        'w', offsetof(posenc_spec, layout),        0, 0, "|interleaved|half" },
+    { "dim",           'i', offsetof(posenc_spec, dim),           2, 65536, NULL },
+    { "rows",          'i', offsetof(posenc_spec, rows),          1, 1 << 28, NULL },
+    { "hidden",        'i', offsetof(posenc_spec, hidden),        1, 65536, NULL },
+    { "length",        'd', offsetof(posenc_spec, length),        1e-6, 1e18, NULL },
+    { "distance",      'i', offsetof(posenc_spec, distance),      1, 1 << 24, NULL },
+    { "buckets",       'i', offsetof(posenc_spec, buckets),       2, 1 << 20, NULL },
+    { "bidirectional", 'i', offsetof(posenc_spec, bidirectional), -1, 1, NULL },
+    { "bias_max",      'd', offsetof(posenc_spec, bias_max),      1e-6, 1000, NULL },
+    { "init",          'd', offsetof(posenc_spec, init),          1e-12, 1000, NULL }
+};
+enum { PE__SPEC_FIELDS = sizeof pe__spec_fields / sizeof *pe__spec_fields };
+
+/* is the word one of those in a list such as "base,layout,dim"? returns its place, or -1 */
+static int pe__listed(const char *list, char separator, pe__word w)
+{
+    char sep[2] = { 0, 0 };
+    sep[0] = separator;
+    for (int place = 0; ; place++) {
+        pe__word item = pe__cut(&list, sep);
+        if (item.n == w.n && !memcmp(item.at, w.at, w.n)) return place;
+        if (!*list++) return -1;
+    }
+}
+
+static int pe__word64(char *at, pe__word w)
+{
+    uint64_t x = 0;
+    for (size_t i = 0; i < w.n; i++) {
+        unsigned digit = (unsigned)(w.at[i] - '0');
+        if (digit > 9 || x > (UINT64_MAX - digit) / 10) return 0;
+        x = x * 10 + digit;
+    }
+    memcpy(at, &x, sizeof x);
+    return w.n > 0;
+}
+
+/* puts a value into its field; 0 if it is not one */
+static int pe__field_read(void *object, const pe__field *f, pe__word value)
+{
+    char *at = (char *)object + f->offset;
+    double x;
+    int place;
+    if (f->kind == 'w') {
+        if (value.n == 0 || (place = pe__listed(f->words, '|', value)) < 0) return 0;
+        memcpy(at, &place, sizeof place);
+        return 1;
+    }
+    if (f->kind == 'u') return pe__word64(at, value);
+    if (!pe__number(&x, value) || x < f->low || x > f->high) return 0;
+    if (f->kind == 'd') { memcpy(at, &x, sizeof x); return 1; }
+    if (x != floor(x)) return 0;
+    place = (int)x;
+    memcpy(at, &place, sizeof place);
+    return 1;
+}
+
+/* writes " key=value" (with the separator given) unless the field is zero */
+static void pe__field_print(pe__text *t, const void *object, const pe__field *f, const char *separator)
+{
+    const char *at = (const char *)object + f->offset, *words = f->words;
+    double x;
+    int i;
+    if (f->kind == 'd') {
+        char shortest[40];
+        memcpy(&x, at, sizeof x);
+        snprintf(shortest, sizeof shortest, "%.15g", x);
+        if (strtod(shortest, NULL) != x) snprintf(shortest, sizeof shortest, "%.17g", x);
+        if (x != 0) pe__say(t, "%s%s=%s", separator, f->key, shortest);
+        return;
+    }
+    if (f->kind == 'u') {
+        uint64_t u;
+        memcpy(&u, at, sizeof u);
+        if (u) pe__say(t, "%s%s=%llu", separator, f->key, (unsigned long long)u);
+        return;
+    }
+    memcpy(&i, at, sizeof i);
+    if (i == 0) return;
+    if (f->kind == 'i') { pe__say(t, "%s%s=%d", separator, f->key, i); return; }
+    for (int skip = 0; skip < i; skip++) words = strchr(words, '|') ? strchr(words, '|') + 1 : words;
+    pe__say(t, "%s%s=%.*s", separator, f->key, (int)strcspn(words, "|"), words);
+}
+
+static posenc_status pe__spec_unknown(pe__word name, posenc_error *why)
+{
+    pe__text t = { NULL, 0, 0 };
+    if (!why) return POSENC_BAD_CONFIG;
+    t.at = why->text;
+    t.room = sizeof why->text;
+    pe__say(&t, "unknown encoding '%.*s'; there are", (int)(name.n < 40 ? name.n : 40), name.at);
+    for (int i = 0; i < POSENC_ENCODING_COUNT; i++) pe__say(&t, "%s %s", i ? "," : "", pe__encodings[i].name);
+    return POSENC_BAD_CONFIG;
+}
+
+/* key=value of one encoding */
+static posenc_status pe__spec_key(posenc_spec *s, pe__word key, pe__word value, posenc_error *why)
+{
+    const posenc_encoding_info *e = &pe__encodings[s->encoding];
+    if (!e->keys[0] || key.n == 0 || pe__listed(e->keys, ',', key) < 0)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s has no key '%.*s'; it takes %s", e->name,
+                        (int)(key.n < 40 ? key.n : 40), key.at, e->keys[0] ? e->keys : "none");
+    for (int i = 0; i < PE__SPEC_FIELDS; i++) {
+        const pe__field *f = &pe__spec_fields[i];
+        if (!pe__is(key, f->key)) continue;
+        if (pe__field_read(s, f, value)) return POSENC_OK;
+        if (f->words)
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; choose one of %s", e->name,
+                            f->key, (int)(value.n < 40 ? value.n : 40), value.at, f->words + 1);
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g",
+                        e->name, f->key, (int)(value.n < 40 ? value.n : 40), value.at,
+                        f->kind == 'i' ? "whole " : "", f->low, f->high);
+    }
+    return pe__fail(why, POSENC_BAD_CONFIG, "%s: key without a field", e->name);
+}
+
+/* name[:key=value,...] up to '+' or the end */
+static posenc_status pe__spec_one(posenc_spec *s, const char **text, posenc_error *why)
+{
+    pe__word name = pe__cut(text, ":+");
+    posenc_status status = POSENC_OK;
+    memset(s, 0, sizeof *s);
+    s->encoding = pe__encoding_named(name);
+    if (s->encoding < 0) return pe__spec_unknown(name, why);
+    while (status == POSENC_OK && (**text == ':' || **text == ',')) {
+        pe__word key, value;
+        ++*text;
+        key = pe__cut(text, "=,+");
+        if (**text != '=')
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s: '%.*s' needs a value, as in key=value",
+                            pe__encodings[s->encoding].name, (int)(key.n < 40 ? key.n : 40), key.at);
+        ++*text;
+        value = pe__cut(text, ",+");
+        if (value.n && (value.at[value.n - 1] == 'e' || value.at[value.n - 1] == 'E') && **text == '+') {
+            pe__word rest;                                                    /* 1e+18: that + is ours */
+            ++*text;
+            rest = pe__cut(text, ",+");
+            value.n += 1 + rest.n;
+        }
+        status = pe__spec_key(s, key, value, why);
+    }
+    return status;
+}
+
+POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
+                                           const char *text, posenc_error *why)
+{
+    *count = 0;
+    if (!text || !*text) text = "none";
+    if (strlen(text) >= POSENC_SPEC_TEXT)
+        return pe__fail(why, POSENC_BAD_CONFIG, "a spec string has at most %d characters, this one %lu",
+                        POSENC_SPEC_TEXT - 1, (unsigned long)strlen(text));
+    for (;; text++) {
+        posenc_status status;
+        if (*count >= room)
+            return pe__fail(why, POSENC_BAD_CONFIG, "more than %d encodings in one spec string", room);
+        status = pe__spec_one(&list[*count], &text, why);
+        if (status != POSENC_OK) { *count = 0; return status; }
+        ++*count;
+        if (*text != '+') return POSENC_OK;
+    }
+}
+
+POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *list, int count)
+{
+    pe__text t = { NULL, 0, 0 };
+    t.at = text;
+    t.room = room;
+    if (room) *text = 0;
+    for (int i = 0; i < count; i++) {
+        const posenc_encoding_info *e = posenc_encoding_get(list[i].encoding);
+        size_t start;
+        if (!e) continue;
+        pe__say(&t, "%s%s", i ? "+" : "", e->name);
+        start = t.used;
+        for (int f = 0; f < PE__SPEC_FIELDS; f++) {
+            pe__word key;
+            key.at = pe__spec_fields[f].key;
+            key.n = strlen(key.at);
+            if (pe__listed(e->keys, ',', key) < 0) continue;
+            pe__field_print(&t, &list[i], &pe__spec_fields[f], t.used == start ? ":" : ",");
+        }
+    }
+    return t.used;
+}
+
+/* ---- [6] attention ----------------------------------------------------------------------------------------------------------
+   out_i = sum_j P_ij v_j      P_i = softmax_j(S_i)      S_ij = scale q_i . k_j + bias_ij,  -inf if hidden
+
+   Twice: [6.2] builds the map P and can be read as the definition, [6.3] never stores it. Both go through
+   the same two functions for what a query may see and what is added to its scores.                      */
+
+/* ---- [6.1] masks and biases --------------------------------------------------------------------------------------------- */
+
+typedef struct pe__sizes { int B, Tq, Tk, H, Hk, D; double scale; } pe__sizes;
+
+static pe__sizes pe__attention_sizes(posenc_heads q, posenc_heads k, const posenc_attention *how)
+{
+    pe__sizes n;
+    n.B = q.B; n.Tq = q.T; n.Tk = k.T; n.H = q.H; n.Hk = k.H; n.D = q.D;
+    n.scale = how->scale != 0 ? how->scale : 1 / sqrt((double)q.D);
+    POSENC_ASSERT(q.B == k.B && q.D == k.D && k.H > 0 && q.H % k.H == 0);
+    return n;
+}
+
+/* keys from..to-1 are all that query i can see by causality and window; padding and segments thin them */
+static void pe__visible(int *from, int *to, int i, const pe__sizes *n, const posenc_attention *how)
+{
+    int at = i + n->Tk - n->Tq;
+    *from = how->window ? pe__clamp(at - how->window + 1, 0, n->Tk) : 0;
+    *to = n->Tk;
+    if (how->window) *to = pe__clamp(at + how->window, 0, n->Tk);
+    if (how->causal) *to = pe__clamp(at + 1, 0, *to);
+}
+
+static int pe__bias_entry(int b, int i, int j, const pe__sizes *n, const posenc_attention *how)
+{
+    int at_q = how->q_at ? how->q_at[(size_t)b * n->Tq + i] : i + n->Tk - n->Tq;
+    int at_k = how->k_at ? how->k_at[(size_t)b * n->Tk + j] : j;
+    return pe__clamp(at_q - at_k, -how->future, how->past) + how->future;
+}
+
+/* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at -infinity */
+static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count, const pe__sizes *n,
+                       const posenc_attention *how)
+{
+    int from, to;
+    pe__visible(&from, &to, i, n, how);
+    for (int j = 0; j < count; j++) row[j] *= PE__F(n->scale);
+    if (how->bias) {
+        const posenc_float *r = how->bias + (size_t)h * (how->future + 1 + how->past);
+        for (int j = 0; j < count; j++) row[j] += r[pe__bias_entry(b, i, j0 + j, n, how)];
+    }
+    if (how->row_bias) how->row_bias->forward(how->row_bias->user, row, b, h, i, j0, count);
+    for (int j = 0; j < count; j++) {
+        int key = j0 + j, seen = key >= from && key < to;
+        if (how->keep) seen = seen && how->keep[(size_t)b * n->Tk + key];
+        if (how->q_segment && how->k_segment)
+            seen = seen && how->q_segment[(size_t)b * n->Tq + i] == how->k_segment[(size_t)b * n->Tk + key];
+        if (!seen) row[j] = -HUGE_VALF;
+    }
+}
+
+/* the biases' share of the backward: dS of query i goes to the diagonal sums and to the caller */
+static void pe__scores_backward(posenc_float *diagonal, const posenc_float *drow, int b, int h, int i,
+                                int j0, int count, const pe__sizes *n, const posenc_attention *how)
+{
+    if (diagonal)
+        for (int j = 0; j < count; j++) diagonal[pe__bias_entry(b, i, j0 + j, n, how)] += drow[j];
+    if (how->row_bias && how->row_bias->backward)
+        how->row_bias->backward(how->row_bias->user, drow, b, h, i, j0, count);
+}
+
+static uint64_t pe__map_index(int b, int h, int i, int j, const pe__sizes *n, const posenc_attention *how)
+{
+    return how->dropout.first + (((uint64_t)b * n->H + h) * n->Tq + i) * n->Tk + j;
+}
+
+/* turns the rows of one head in place */
+static void pe__turn_one(posenc_heads x, int b, int h, const posenc_turns *turns, posenc_float direction)
+{
+    for (int t = 0; t < x.T; t++) {
+        int row = b * turns->row_b + t;
+        size_t at = (size_t)row * turns->pairs;
+        if (row >= turns->rows) continue;
+        pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at, 0,
+                       turns->pairs, turns->pairs, turns->layout, direction);
+    }
+}
+
+/* ---- [6.2] the plain version: four passes, and the same four backward ----------------------------------------------------- */
+
+/* channel d of a head after its turn, without a copy: slow, and good enough for reading */
+static posenc_float pe__turned_at(posenc_heads x, const posenc_turns *turns, int b, int t, int h, int d)
+{
+    const posenc_float *p = pe__head(x, b, t, h);
+    int i, second, row = turns ? b * turns->row_b + t : 0, e = turns ? d - turns->offset : 0;
+    posenc_float c, s;
+    if (!turns || row >= turns->rows || e < 0 || e >= 2 * turns->pairs) return p[d];
+    i      = turns->layout == POSENC_INTERLEAVED ? e / 2 : e % turns->pairs;
+    second = turns->layout == POSENC_INTERLEAVED ? e % 2 : e / turns->pairs;
+    c = turns->cosine[(size_t)row * turns->pairs + i];
+    s = turns->sine[(size_t)row * turns->pairs + i];
+    e = turns->layout == POSENC_INTERLEAVED ? 1 : turns->pairs;               /* gap between the two */
+    return second ? p[d - e] * s + p[d] * c : p[d] * c - p[d + e] * s;
+}
+
+static posenc_float pe__dropped(posenc_float p, int b, int h, int i, int j, const pe__sizes *n,
+                                const posenc_attention *how)
+{
+    if (how->dropout.rate > 0) pe__dropout_run(&p, &p, 1, &how->dropout, pe__map_index(b, h, i, j, n, how));
+    return p;
+}
+
+/* out_i for one query of one head, and row i of the map */
+static void pe__plain_query(posenc_heads out, posenc_float *P, posenc_heads q, posenc_heads k,
+                            posenc_heads v, int b, int h, int i, const pe__sizes *n,
+                            const posenc_attention *how)
+{
+    int hk = h * n->Hk / n->H;
+    for (int j = 0; j < n->Tk; j++) {                                            /* 1. dot products      */
+        P[j] = 0;
+        for (int d = 0; d < n->D; d++)
+            P[j] += pe__turned_at(q, how->q_turns, b, i, h, d) * pe__turned_at(k, how->k_turns, b, j, hk, d);
+    }
+    pe__scores(P, b, h, i, 0, n->Tk, n, how);                                    /* 2. biases and masks  */
+    pe__softmax_row(P, P, n->Tk);                                                /* 3. softmax           */
+    if (!out.data) return;
+    for (int d = 0; d < n->D; d++) {                                             /* 4. mean of values    */
+        posenc_float sum = 0;
+        for (int j = 0; j < n->Tk; j++) sum += pe__dropped(P[j], b, h, i, j, n, how) * pe__head(v, b, j, hk)[d];
+        pe__head(out, b, i, h)[d] = sum;
+    }
+}
+
+POSENC_DEF void posenc_attention_plain_forward(posenc_heads out, posenc_float *map, posenc_heads q,
+                                               posenc_heads k, posenc_heads v,
+                                               const posenc_attention *how)
+{
+    pe__sizes n = pe__attention_sizes(q, k, how);
+    int rows = n.B * n.H * n.Tq;
+    PE__PARALLEL
+    for (int r = 0; r < rows; r++)
+        pe__plain_query(out, map + (size_t)r * n.Tk, q, k, v, r / n.Tq / n.H, r / n.Tq % n.H, r % n.Tq, &n, how);
+}
+
+/* Pass 4 and 3 for one query: dP from the values, then dS from the softmax.
+       out_i = sum_j P_ij v_j      dP_ij = dout_i . v_j         dS_ij = P_ij (dP_ij - sum_k P_ik dP_ik)  */
+static void pe__plain_query_backward(posenc_float *dS, const posenc_float *P, posenc_heads dout,
+                                     posenc_heads v, int b, int h, int i, const pe__sizes *n,
+                                     const posenc_attention *how)
+{
+    int hk = h * n->Hk / n->H;
+    const posenc_float *g = pe__head(dout, b, i, h);
+    for (int j = 0; j < n->Tk; j++) {                                                            /* 4.  */
+        posenc_float sum = 0;
+        for (int d = 0; d < n->D; d++) sum += g[d] * pe__head(v, b, j, hk)[d];
+        dS[j] = pe__dropped(sum, b, h, i, j, n, how);
+    }
+    posenc_softmax_backward(dS, dS, P, 1, n->Tk);                                                /* 3.  */
+}
+
+/* Pass 4 and 1 for one key head: what its keys and values, and the queries that read it, receive.
+       dv_j = sum_i P_ij dout_i      dq_i = scale sum_j dS_ij k_j      dk_j = scale sum_i dS_ij q_i
+   Query heads h of one group all add to the same dk, dv, so one thread takes them all, in order.        */
+static void pe__plain_head_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv, const posenc_float *dmap,
+                                    posenc_heads dout, const posenc_float *map, posenc_heads q,
+                                    posenc_heads k, int b, int hk, const pe__sizes *n,
+                                    const posenc_attention *how)
+{
+    int group = n->H / n->Hk;
+    for (int j = 0; j < n->Tk; j++)
+        for (int d = 0; d < n->D; d++) pe__head(dk, b, j, hk)[d] = pe__head(dv, b, j, hk)[d] = 0;
+    for (int h = hk * group; h < (hk + 1) * group; h++) {
+        for (int i = 0; i < n->Tq; i++) {
+            size_t row = (((size_t)b * n->H + h) * n->Tq + i) * n->Tk;
+            for (int d = 0; d < n->D; d++) pe__head(dq, b, i, h)[d] = 0;
+            for (int j = 0; j < n->Tk; j++) {
+                posenc_float p = pe__dropped(map[row + j], b, h, i, j, n, how), s = PE__F(n->scale) * dmap[row + j];
+                for (int d = 0; d < n->D; d++) {
+                    pe__head(dv, b, j, hk)[d] += p * pe__head(dout, b, i, h)[d];
+                    pe__head(dq, b, i, h)[d]  += s * pe__turned_at(k, how->k_turns, b, j, hk, d);
+                    pe__head(dk, b, j, hk)[d] += s * pe__turned_at(q, how->q_turns, b, i, h, d);
+                }
+            }
+        }
+        if (how->q_turns) pe__turn_one(dq, b, h, how->q_turns, -1);
+    }
+    if (how->k_turns) pe__turn_one(dk, b, hk, how->k_turns, -1);
+}
+
+POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
+                                                posenc_float *dbias, posenc_float *dmap,
+                                                posenc_heads dout, const posenc_float *map,
+                                                posenc_heads q, posenc_heads k, posenc_heads v,
+                                                const posenc_attention *how)
+{
+    pe__sizes n = pe__attention_sizes(q, k, how);
+    int rows = n.B * n.H * n.Tq, heads = n.B * n.Hk, entries = how->future + 1 + how->past;
+    PE__PARALLEL
+    for (int r = 0; r < rows; r++)                                                           /* 4. and 3. */
+        pe__plain_query_backward(dmap + (size_t)r * n.Tk, map + (size_t)r * n.Tk, dout, v,
+                                 r / n.Tq / n.H, r / n.Tq % n.H, r % n.Tq, &n, how);
+    for (int r = 0; r < rows; r++) {                                                         /* 2.        */
+        int b = r / n.Tq / n.H, h = r / n.Tq % n.H;
+        pe__scores_backward(dbias ? dbias + (size_t)h * entries : NULL, dmap + (size_t)r * n.Tk, b, h,
+                            r % n.Tq, 0, n.Tk, &n, how);
+    }
+    PE__PARALLEL
+    for (int u = 0; u < heads; u++)                                                          /* 4. and 1. */
+        pe__plain_head_backward(dq, dk, dv, dmap, dout, map, q, k, u / n.Hk, u % n.Hk, &n, how);
+}
+
+/* ---- [6.3] the tiled version: the map never exists (Dao et al. 2022, Milakov and Gimelshein 2018) --------------------------
+   The scores of TILE_Q queries against TILE_K keys fit in the cache. Softmax needs the whole row's sum,
+   but a running one will do: keep the largest score so far (top) and the sum of exp(s - top); when a
+   larger score appears, multiply sum and partial output by exp(old top - new top).
+
+         keys ->   +-------+-------+-------+      forward, for each row of tiles: S = Q K', P = exp(S - top),
+       queries     | tile  | tile  | hidden|                out += P V, at the end out /= sum
+          |        +-------+-------+-------+      saved: lse = top + log sum, one number per query
+          v        | tile  | tile  | tile  |      backward: the tile again, P = exp(S - lse), then
+                   +-------+-------+-------+                dV += P' dO     dP = dO V'
+                                                            dS = P (dP - delta)     delta_i = dO_i . out_i
+                                                            dQ += dS K     dK += dS' Q
+   delta_i = sum_j P_ij dP_ij, the softmax's backward sum, costs one dot product because out already is
+   that mean of values. Tiles that a causal mask or a window hides are never computed.                   */
+
+enum { PE__TILE_Q = 32, PE__TILE_K = 64 };
+
+typedef struct pe__rows { const posenc_float *at; ptrdiff_t step; } pe__rows;       /* one head's rows */
+
+/* the rows of one head, turned into room if they must be */
+static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns *turns, posenc_float *room)
+{
+    pe__rows r;
+    r.at = pe__head(x, b, 0, h);
+    r.step = x.st;
+    if (turns) {
+        posenc_heads copy = posenc_heads_bthd(room, 1, x.T, 1, x.D);
+        posenc_turns own = *turns;
+        for (int t = 0; t < x.T; t++) memcpy(room + (size_t)t * x.D, r.at + t * r.step, (size_t)x.D * sizeof *room);
+        own.cosine += (size_t)b * turns->row_b * turns->pairs;
+        own.sine   += (size_t)b * turns->row_b * turns->pairs;
+        own.rows   -= b * turns->row_b;
+        pe__turn_one(copy, 0, 0, &own, 1);
+        r.at = room;
+        r.step = x.D;
+    }
+    return r;
+}
+
+/* what one thread works in */
+typedef struct pe__attention_room { posenc_float *q, *k, *S, *dP, *O; } pe__attention_room;
+
+static size_t pe__attention_thread_floats(int Tq, int Tk, int D, const posenc_attention *how)
+{
+    return (how->q_turns ? (size_t)Tq * D : 0) + (how->k_turns ? (size_t)Tk * D : 0)
+         + 2 * PE__TILE_Q * PE__TILE_K + (size_t)PE__TILE_Q * D;
+}
+
+static pe__attention_room pe__attention_cut(posenc_float *scratch, const pe__sizes *n,
+                                            const posenc_attention *how)
+{
+    pe__attention_room r;
+#ifdef _OPENMP
+    scratch += (size_t)omp_get_thread_num() * pe__attention_thread_floats(n->Tq, n->Tk, n->D, how);
+#endif
+    r.q = scratch;
+    r.k = r.q + (how->q_turns ? (size_t)n->Tq * n->D : 0);
+    r.S = r.k + (how->k_turns ? (size_t)n->Tk * n->D : 0);
+    r.dP = r.S + PE__TILE_Q * PE__TILE_K;
+    r.O = r.dP + PE__TILE_Q * PE__TILE_K;
+    return r;
+}
+
+POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D, const posenc_attention *how)
+{
+    size_t diagonals = how->bias ? (size_t)B * H * (how->future + 1 + how->past) : 0;
+    return pe__max(1, how->threads) * pe__attention_thread_floats(Tq, Tk, D, how) + diagonals;
+}
+
+static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const posenc_float *a,
+                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                              ptrdiff_t b_col, const posenc_float *bias, int add);
+
+/* keys that some query of the tile i0..i1-1 can see */
+static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n, const posenc_attention *how)
+{
+    int unused;
+    pe__visible(from, &unused, i0, n, how);
+    pe__visible(&unused, to, i1 - 1, n, how);
+}
+
+/* scores of a tile into S, rows TILE_K apart */
+static void pe__tile_scores(posenc_float *S, pe__rows Q, pe__rows K, int b, int h, int i0, int rows, int j0,
+                            int keys, const pe__sizes *n, const posenc_attention *how)
+{
+    pe__product_block(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1, K.at + j0 * K.step, 1,
+                      K.step, NULL, 0);
+    for (int i = 0; i < rows; i++)
+        pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, keys, n, how);
+}
+
+/* one row of running softmax: S becomes exp(S - top), the row's output so far is rescaled */
+static void pe__softmax_more(posenc_float *S, int keys, posenc_float *top, posenc_float *sum, posenc_float *O,
+                             int D)
+{
+    posenc_float above = *top, shrink;
+    for (int j = 0; j < keys; j++) if (S[j] > above) above = S[j];
+    if (above == -HUGE_VALF) {                                      /* nothing visible so far */
+        for (int j = 0; j < keys; j++) S[j] = 0;
+        return;
+    }
+    shrink = PE__EXP(*top - above);
+    *sum *= shrink;
+    for (int j = 0; j < keys; j++) { S[j] = PE__EXP(S[j] - above); *sum += S[j]; }
+    if (shrink != 1) for (int d = 0; d < D; d++) O[d] *= shrink;
+    *top = above;
+}
+
+static void pe__tile_dropout(posenc_float *S, int b, int h, int i0, int rows, int j0, int keys,
+                             const pe__sizes *n, const posenc_attention *how)
+{
+    if (how->dropout.rate <= 0) return;
+    for (int i = 0; i < rows; i++)
+        pe__dropout_run(S + i * PE__TILE_K, S + i * PE__TILE_K, (size_t)keys, &how->dropout,
+                        pe__map_index(b, h, i0 + i, j0, n, how));
+}
+
+/* one row of tiles: queries i0.. of head h */
+static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, pe__rows K, posenc_heads v,
+                              int b, int h, int i0, pe__attention_room r, const pe__sizes *n,
+                              const posenc_attention *how)
+{
+    int rows = pe__min(PE__TILE_Q, n->Tq - i0), hk = h * n->Hk / n->H, from, to;
+    posenc_float top[PE__TILE_Q], sum[PE__TILE_Q];
+    for (int i = 0; i < rows; i++) { top[i] = -HUGE_VALF; sum[i] = 0; }
+    memset(r.O, 0, (size_t)rows * n->D * sizeof *r.O);
+    pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
+    for (int j0 = from; j0 < to; j0 += PE__TILE_K) {
+        int keys = pe__min(PE__TILE_K, to - j0);
+        pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
+        for (int i = 0; i < rows; i++)
+            pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D, n->D);
+        pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
+        pe__product_block(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1, pe__head(v, b, j0, hk), v.st, 1,
+                          NULL, 1);
+    }
+    for (int i = 0; i < rows; i++) {
+        posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
+        for (int d = 0; d < n->D; d++) o[d] = r.O[(size_t)i * n->D + d] * share;
+        lse[((size_t)b * n->H + h) * n->Tq + i0 + i] = sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
+    }
+}
+
+#ifdef _OPENMP
+#define PE__PRAGMA(text) _Pragma(#text)
+#define PE__PARALLEL_ON(count) PE__PRAGMA(omp parallel for schedule(static) num_threads(count))
+#else
+#define PE__PARALLEL_ON(count)
+#endif
+
+POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, posenc_heads q,
+                                         posenc_heads k, posenc_heads v, const posenc_attention *how,
+                                         posenc_float *scratch)
+{
+    pe__sizes n = pe__attention_sizes(q, k, how);
+    int units = n.B * n.H, threads = pe__max(1, how->threads);
+    (void)threads;
+    PE__PARALLEL_ON(threads)
+    for (int u = 0; u < units; u++) {
+        int b = u / n.H, h = u % n.H;
+        pe__attention_room r = pe__attention_cut(scratch, &n, how);
+        pe__rows Q = pe__turned_rows(q, b, h, how->q_turns, r.q);
+        pe__rows K = pe__turned_rows(k, b, h * n.Hk / n.H, how->k_turns, r.k);
+        for (int i0 = 0; i0 < n.Tq; i0 += PE__TILE_Q)
+            pe__tiles_forward(out, lse, Q, K, v, b, h, i0, r, &n, how);
+    }
+}
+
+/* what the backward reads and writes */
+typedef struct pe__attention_grads {
+    posenc_heads dq, dk, dv, dout, out, v;
+    const posenc_float *lse;
+    posenc_float *diagonal;                            /* (B,H,entries) sums, NULL when not wanted */
+} pe__attention_grads;
+
+/* S (scores) becomes P and dP becomes dS, row by row; delta_i is taken on the way */
+static void pe__tile_softmax_backward(posenc_float *S, posenc_float *dP, const pe__attention_grads *g, int b,
+                                      int h, int i0, int rows, int keys, const pe__sizes *n)
+{
+    for (int i = 0; i < rows; i++) {
+        const posenc_float *dO = pe__head(g->dout, b, i0 + i, h), *O = pe__head(g->out, b, i0 + i, h);
+        posenc_float delta = 0;
+        for (int d = 0; d < n->D; d++) delta += dO[d] * O[d];
+        for (int j = 0; j < keys; j++)
+            dP[i * PE__TILE_K + j] = S[i * PE__TILE_K + j] * (dP[i * PE__TILE_K + j] - delta);
+    }
+}
+
+static void pe__tile_probabilities(posenc_float *S, const posenc_float *lse, int rows, int keys)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < keys; j++) {
+            posenc_float *s = S + i * PE__TILE_K + j;
+            *s = lse[i] == -HUGE_VALF ? 0 : PE__EXP(*s - lse[i]);
+        }
+}
+
+/* one tile of the backward */
+static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows K, int b, int h, int i0,
+                              int rows, int j0, int keys, pe__attention_room r, const pe__sizes *n,
+                              const posenc_attention *how)
+{
+    int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past;
+    size_t unit = (size_t)b * n->H + h;
+    const posenc_float *dO = pe__head(g->dout, b, i0, h);
+    pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
+    pe__product_block(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1, pe__head(g->v, b, j0, hk), 1,
+                      g->v.st, NULL, 0);                                              /* dP  = dO V'  */
+    pe__tile_dropout(r.dP, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP     */
+    pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
+    pe__product_block(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K, dO,
+                      g->dout.st, 1, NULL, 1);                                        /* dV += P' dO  */
+    for (int i = 0; i < rows; i++) {
+        posenc_float *dS = r.dP + i * PE__TILE_K;
+        pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0, keys,
+                            n, how);
+        for (int j = 0; j < keys; j++) dS[j] *= PE__F(n->scale);
+    }
+    pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
+                      K.at + j0 * K.step, K.step, 1, NULL, 1);                        /* dQ += dS K   */
+    pe__product_block(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
+                      Q.at + i0 * Q.step, Q.step, 1, NULL, 1);                        /* dK += dS' Q  */
+}
+
+static void pe__clear_head(posenc_heads x, int b, int h)
+{
+    for (int t = 0; t < x.T; t++) memset(pe__head(x, b, t, h), 0, (size_t)x.D * sizeof *x.data);
+}
+
+/* everything that reads key head hk of sample b: one thread owns dk and dv of it, and dq of its group */
+static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, posenc_heads k, int b, int hk,
+                              pe__attention_room r, const pe__sizes *n, const posenc_attention *how)
+{
+    int group = n->H / n->Hk;
+    pe__rows K = pe__turned_rows(k, b, hk, how->k_turns, r.k);
+    pe__clear_head(g->dk, b, hk);
+    pe__clear_head(g->dv, b, hk);
+    for (int h = hk * group; h < (hk + 1) * group; h++) {
+        pe__rows Q = pe__turned_rows(q, b, h, how->q_turns, r.q);
+        pe__clear_head(g->dq, b, h);
+        for (int i0 = 0; i0 < n->Tq; i0 += PE__TILE_Q) {
+            int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
+            pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
+            for (int j0 = from; j0 < to; j0 += PE__TILE_K)
+                pe__tile_backward(g, Q, K, b, h, i0, rows, j0, pe__min(PE__TILE_K, to - j0), r, n, how);
+        }
+        if (how->q_turns) pe__turn_one(g->dq, b, h, how->q_turns, -1);
+    }
+    if (how->k_turns) pe__turn_one(g->dk, b, hk, how->k_turns, -1);
+}
+
+POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
+                                          posenc_float *dbias, posenc_heads dout, posenc_heads out,
+                                          const posenc_float *lse, posenc_heads q, posenc_heads k,
+                                          posenc_heads v, const posenc_attention *how,
+                                          posenc_float *scratch)
+{
+    pe__sizes n = pe__attention_sizes(q, k, how);
+    pe__attention_grads g = { dq, dk, dv, dout, out, v, lse, NULL };
+    int units = n.B * n.Hk, entries = how->future + 1 + how->past;
+    int threads = how->row_bias && how->row_bias->backward ? 1 : pe__max(1, how->threads);
+    size_t sums = (size_t)n.H * entries;
+    if (dbias && how->bias) {                               /* a vector of sums for each sample and head */
+        g.diagonal = scratch + pe__max(1, how->threads) * pe__attention_thread_floats(n.Tq, n.Tk, n.D, how);
+        memset(g.diagonal, 0, n.B * sums * sizeof *scratch);
+    }
+    (void)threads;
+    PE__PARALLEL_ON(threads)
+    for (int u = 0; u < units; u++)
+        pe__head_backward(&g, q, k, u / n.Hk, u % n.Hk, pe__attention_cut(scratch, &n, how), &n, how);
+    for (int b = 0; b < n.B && g.diagonal; b++)             /* samples in order, whatever the threads */
+        for (size_t e = 0; e < sums; e++) dbias[e] += g.diagonal[b * sums + e];
+}
+
+/* ---- [7] transformer ----------------------------------------------------------------------------------------------------
+   Written once against the table of layer functions [2.9]: nothing here looks into a tensor. What a model
+   owns is listed in two tables, [7.1] parameters and [7.2] activations; arenas, names, checkpoints and
+   tests all come from them.                                                                             */
+
+/* ---- [7.1] every parameter ---------------------------------------------------------------------------------------------------
+   field, name, when it exists, shape (columns 0: a vector), initial values. Products start uniform within
+   1/sqrt(inputs), gains at one, biases at zero.
+   Letters: C channels, K width of keys and values, D head, F hidden, V vocabulary, N outputs of the head. */
+
+#define PE__TOP_TENSORS(X)                                                                               \
+    X(token,      "token_embedding.weight", 1,                    V, C, PE__NORMAL,  c->embedding_init)  \
+    X(enorm,      "embedding_norm.weight",  c->embedding_norm,    C, 0, PE__ONE,     0)                  \
+    X(enorm_bias, "embedding_norm.bias",    c->embedding_norm && norm_bias, C, 0, PE__ZERO, 0)           \
+    X(norm,       "norm.weight",            pre_norm,             C, 0, PE__ONE,     0)                  \
+    X(norm_bias,  "norm.bias",              pre_norm && norm_bias, C, 0, PE__ZERO,   0)                  \
+    X(head,       c->classes ? "head.weight" : "lm_head.weight", !c->tied_head, N, C, PE__UNIFORM,       \
+                                                                                     1 / sqrt((double)C))\
+    X(head_bias,  "head.bias",              c->classes > 0,       N, 0, PE__ZERO,    0)
+
+#define PE__BLOCK_TENSORS(X)                                                                             \
+    X(norm1,      "norm1.weight",           1,                    C, 0, PE__ONE,     0)                  \
+    X(norm1_bias, "norm1.bias",             norm_bias,            C, 0, PE__ZERO,    0)                  \
+    X(q,          "attn.q_proj.weight",     1,                    C, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(q_bias,     "attn.q_proj.bias",       bias,                 C, 0, PE__ZERO,    0)                  \
+    X(k,          "attn.k_proj.weight",     1,                    K, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(k_bias,     "attn.k_proj.bias",       bias,                 K, 0, PE__ZERO,    0)                  \
+    X(v,          "attn.v_proj.weight",     1,                    K, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(v_bias,     "attn.v_proj.bias",       bias,                 K, 0, PE__ZERO,    0)                  \
+    X(q_norm,     "attn.q_norm.weight",     c->qk_norm,           D, 0, PE__ONE,     0)                  \
+    X(k_norm,     "attn.k_norm.weight",     c->qk_norm,           D, 0, PE__ONE,     0)                  \
+    X(o,          "attn.out_proj.weight",   1,                    C, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(o_bias,     "attn.out_proj.bias",     bias,                 C, 0, PE__ZERO,    0)                  \
+    X(norm2,      "norm2.weight",           1,                    C, 0, PE__ONE,     0)                  \
+    X(norm2_bias, "norm2.bias",             norm_bias,            C, 0, PE__ZERO,    0)                  \
+    X(gate,       "mlp.gate_proj.weight",   gated,                F, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(gate_bias,  "mlp.gate_proj.bias",     gated && bias,        F, 0, PE__ZERO,    0)                  \
+    X(up,         "mlp.up_proj.weight",     1,                    F, C, PE__UNIFORM, 1 / sqrt((double)C))\
+    X(up_bias,    "mlp.up_proj.bias",       bias,                 F, 0, PE__ZERO,    0)                  \
+    X(down,       "mlp.down_proj.weight",   1,                    C, F, PE__UNIFORM, 1 / sqrt((double)F))\
+    X(down_bias,  "mlp.down_proj.bias",     bias,                 C, 0, PE__ZERO,    0)
+
+/* ---- [7.2] every activation that is kept ---------------------------------------------------------------------------------------
+   R = batch * context rows. In pre-norm blocks norm1 and norm2 keep their outputs, in post-norm blocks
+   the sums that go into them.                                                                            */
+
+#define PE__TOP_ACTIVATIONS(X)                                                                           \
+    X(sum,     "embedding_norm.input",  c->embedding_norm, R, C)    /* what goes into the norm          */ \
+    X(sum_mean,"embedding_norm.mean",   c->embedding_norm && !rms, R, 0)                                 \
+    X(sum_rstd,"embedding_norm.rstd",   c->embedding_norm, R, 0)                                         \
+    X(x,       "embedding",             1,          R, C)           /* what the first block reads       */ \
+    X(last,    "norm",                  pre_norm,   R, C)           /* what the head reads              */ \
+    X(mean,    "norm.mean",             pre_norm && !rms, R, 0)                                          \
+    X(rstd,    "norm.rstd",             pre_norm,   R, 0)                                                \
+    X(pooled,  "pooled",                c->classes > 0, c->batch, C)
+
+#define PE__BLOCK_ACTIVATIONS(X)                                                                         \
+    X(h1,      pre_norm ? "norm1" : "norm1.input", 1, R, C)                                              \
+    X(mean1,   "norm1.mean",            !rms,       R, 0)                                                \
+    X(rstd1,   "norm1.rstd",            1,          R, 0)                                                \
+    X(q,       "attn.q",                1,          R, C)                                                \
+    X(k,       "attn.k",                1,          R, K)                                                \
+    X(v,       "attn.v",                1,          R, K)                                                \
+    X(qn,      "attn.q_norm",           c->qk_norm, R, C)                                                \
+    X(kn,      "attn.k_norm",           c->qk_norm, R, K)                                                \
+    X(q_r,     "attn.q_norm.rstd",      c->qk_norm, R, c->heads)                                         \
+    X(k_r,     "attn.k_norm.rstd",      c->qk_norm, R, c->kv_heads)                                      \
+    X(a,       "attn.out",              1,          R, C)           /* before out_proj                  */ \
+    X(lse,     "attn.lse",              1,          R, c->heads)    /* (B,H,T)                          */ \
+    X(mid,     "mid",                   1,          R, C)           /* after the attention branch       */ \
+    X(h2,      pre_norm ? "norm2" : "norm2.input", 1, R, C)                                              \
+    X(mean2,   "norm2.mean",            !rms,       R, 0)                                                \
+    X(rstd2,   "norm2.rstd",            1,          R, 0)                                                \
+    X(gate,    "mlp.gate",              gated,      R, F)                                                \
+    X(up,      "mlp.up",                1,          R, F)                                                \
+    X(act,     "mlp.act",               1,          R, F)           /* after dropout                    */ \
+    X(x,       "out",                   1,          R, C)
+
+#define PE__X(field, ...) posenc_tensor *field;
+typedef struct pe__top   { PE__TOP_TENSORS(PE__X) }       pe__top;
+typedef struct pe__block { PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][PE__PLANS]; } pe__block;
+typedef struct pe__top_saved   { PE__TOP_ACTIVATIONS(PE__X) }   pe__top_saved;
+typedef struct pe__block_saved { PE__BLOCK_ACTIVATIONS(PE__X) } pe__block_saved;
+#undef PE__X
+
+/* working room that nobody asks for by name; sizes in pe__list_work */
+typedef struct pe__work {
+    posenc_float *dx, *t1, *t2;                            /* (R,C) gradients on their way              */
+    posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                         */
+    posenc_float *df, *dg;                                 /* (R,F)                                     */
+    posenc_float *attention, *head, *loss;                 /* scratch of layers; loss per row           */
+    posenc_float *cosine, *sine;                           /* the turns of one layer (R,pairs)          */
+    posenc_float *bias, *bias_fixed, *dbias;               /* (H, 2*span + 1)                           */
+    posenc_float *rows[POSENC_SPECS];                      /* fixed rows (R,C), or a network's scratch  */
+} pe__work;
+
+/* what a batch brings, in the backend's memory */
+typedef struct pe__inputs {
+    double *positions, *frequency;                         /* (R), (pairs)                              */
+    int *tokens, *targets, *segments, *at;                 /* (R); at: positions as whole numbers       */
+    int *bucket[POSENC_SPECS];                             /* (2*span + 1) row of each distance         */
+    unsigned char *keep;                                   /* (R)                                       */
+} pe__inputs;
+
+typedef struct pe__slot { posenc_tensor t; pe__init init; double spread; } pe__slot;
+
+struct posenc_model {
+    posenc_config c;
+    char spec_text[POSENC_SPEC_TEXT];
+    posenc_spec spec[POSENC_SPECS];
+    int specs, turner;                                     /* turner: which spec turns q and k, or -1    */
+    int span;                                              /* distances -span..span have a bias          */
+    int biased, rotated;                                   /* bias exists; dim/2 pairs turn              */
+    const posenc_backend *ops;
+    posenc_float *params, *grads, *moments, *acts;         /* the arenas                                 */
+    void *input_arena;
+    size_t param_floats, act_floats, input_bytes;
+    pe__slot *slot;                                        /* parameters first, then activations         */
+    int params_n, acts_n;
+    pe__top top;
+    pe__top_saved saved;
+    pe__block *block;
+    pe__block_saved *kept;
+    pe__work w;
+    pe__inputs in;
+    posenc_tensor *pe[POSENC_SPECS][PE__PLANS];            /* parameters of encodings all layers share   */
+    uint64_t steps;
+    /* host side of the last batch */
+    double *host_positions;
+    int *host_at, *host_segments;
+    unsigned char *host_keep;
+    posenc_float *host_floats;                             /* (R) or (R,C): losses, rows on their way     */
+    int B, T, own_positions, segmented, padded, ready;     /* ready: a forward has run                    */
+    int rows_T;                                            /* T whose fixed rows are in place, or 0       */
+};
+
+/* ---- [7.3] counting and placing ---------------------------------------------------------------------------------------------------
+   The same listing runs twice: once to count, with nowhere to write, once to fill in.                   */
+
+typedef struct pe__lister {
+    pe__slot *slot;                                        /* NULL: count only                           */
+    int n;
+    size_t floats;
+    int too_big;
+    posenc_float *arena;                                   /* NULL: offsets are not known yet            */
+} pe__lister;
+
+static size_t pe__times(size_t a, size_t b, int *too_big)
+{
+    if (b && a > ((size_t)-1 >> 5) / b) { *too_big = 1; return 0; }
+    return a * b;
+}
+
+static posenc_float *pe__reserve(pe__lister *l, size_t rows, size_t columns)
+{
+    posenc_float *at = l->arena ? l->arena + l->floats : NULL;
+    l->floats += pe__times(rows, columns, &l->too_big);
+    l->floats = (l->floats + 15) / 16 * 16;                /* every tensor starts on a cache line         */
+    if (l->floats > (size_t)-1 >> 5) l->too_big = 1;
+    return at;
+}
+
+/* one tensor "prefix.layer.name"; returns it, or NULL when it does not exist or we only count */
+static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix, int layer, const char *name,
+                                   int rows, int columns, pe__init init, double spread)
+{
+    pe__slot *s = l->slot ? &l->slot[l->n] : NULL;
+    posenc_float *at;
+    if (!exists) return NULL;
+    at = pe__reserve(l, (size_t)rows, columns ? (size_t)columns : 1);
+    l->n++;
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    if (layer >= 0) snprintf(s->t.name, sizeof s->t.name, "%s%d.%s", prefix, layer, name);
+    else            snprintf(s->t.name, sizeof s->t.name, "%s%s", prefix, name);
+    s->t.dims = columns ? 2 : 1;
+    s->t.shape[0] = rows;
+    s->t.shape[1] = columns;
+    s->t.count = (size_t)rows * (columns ? columns : 1);
+    s->t.data = at;
+    s->t.decay = columns ? 1 : 0;                          /* matrices decay, gains and biases do not      */
+    s->init = init;
+    s->spread = spread;
+    return &s->t;
+}
+
+/* letters of the tables */
+#define PE__LETTERS                                                                                      \
+    int C = c->channels, D = C / c->heads, K = c->kv_heads * D, F = c->hidden, V = c->vocab;             \
+    int N = c->classes ? c->classes : V, R = c->batch * c->context;                                      \
+    int pre_norm = c->norm_place == POSENC_PRE_NORM, rms = c->norm == POSENC_RMSNORM;                    \
+    int bias = !c->no_bias, norm_bias = bias && !rms, gated = c->activation == POSENC_SWIGLU;            \
+    (void)C; (void)D; (void)K; (void)F; (void)V; (void)N; (void)R;                                       \
+    (void)pre_norm; (void)rms; (void)bias; (void)norm_bias; (void)gated
+
+static pe__geometry pe__model_geometry(const posenc_config *c)
+{
+    pe__geometry g;
+    g.C = c->channels; g.H = c->heads; g.D = c->channels / c->heads;
+    g.context = c->context; g.causal = c->causal;
+    return g;
+}
+
+/* parameters of the encodings: shared ones with layer -1, a layer's own with its number */
+static void pe__list_encodings(posenc_model *m, pe__lister *l, posenc_tensor *to[POSENC_SPECS][PE__PLANS],
+                               int layer)
+{
+    pe__geometry g = pe__model_geometry(&m->c);
+    for (int e = 0; e < m->specs; e++) {
+        const pe__card *card = pe__cards[m->spec[e].encoding];
+        pe__plan plan[PE__PLANS];
+        int n = card->plan && card->per_layer == (layer >= 0) ? card->plan(plan, &m->spec[e], &g) : 0;
+        for (int i = 0; i < n; i++) {
+            char name[48];
+            posenc_tensor *t;
+            snprintf(name, sizeof name, "pe.%s.%s", pe__encodings[m->spec[e].encoding].name, plan[i].name);
+            t = pe__list_add(l, 1, layer >= 0 ? "blocks." : "", layer, name, plan[i].shape[0],
+                             plan[i].dims == 2 ? plan[i].shape[1] : 0, plan[i].init, plan[i].spread);
+            if (to) to[e][i] = t;
+        }
+    }
+}
+
+static void pe__list_parameters(posenc_model *m, pe__lister *l)
+{
+    const posenc_config *c = &m->c;
+    PE__LETTERS;
+#define PE__X(field, name, exists, rows, columns, init, spread)                                          \
+    m->top.field = pe__list_add(l, exists, "", -1, name, rows, columns, init, spread);
+    PE__TOP_TENSORS(PE__X)
+#undef PE__X
+    pe__list_encodings(m, l, m->pe, -1);
+    for (int i = 0; i < c->layers; i++) {
+        pe__block unused, *b = m->block ? &m->block[i] : &unused;
+#define PE__X(field, name, exists, rows, columns, init, spread)                                          \
+        b->field = pe__list_add(l, exists, "blocks.", i, name, rows, columns, init, spread);
+        PE__BLOCK_TENSORS(PE__X)
+#undef PE__X
+        pe__list_encodings(m, l, m->block ? b->pe : NULL, i);
+    }
+}
+
+/* An inference model keeps one block's activations and lets all blocks use them in turn. */
+static int pe__kept_layers(const posenc_config *c) { return c->inference ? 1 : c->layers; }
+
+static void pe__list_activations(posenc_model *m, pe__lister *l)
+{
+    const posenc_config *c = &m->c;
+    PE__LETTERS;
+#define PE__X(field, name, exists, rows, columns)                                                        \
+    m->saved.field = pe__list_add(l, exists, "", -1, name, rows, columns, PE__ZERO, 0);
+    PE__TOP_ACTIVATIONS(PE__X)
+#undef PE__X
+    for (int i = 0; i < pe__kept_layers(c); i++) {
+        pe__block_saved unused, *b = m->kept ? &m->kept[i] : &unused;
+#define PE__X(field, name, exists, rows, columns)                                                        \
+        b->field = pe__list_add(l, exists, "blocks.", i, name, rows, columns, PE__ZERO, 0);
+        PE__BLOCK_ACTIVATIONS(PE__X)
+#undef PE__X
+    }
+}
+
+/* the largest attention this model will run, for its scratch */
+static posenc_attention pe__attention_shape(const posenc_model *m)
+{
+    static const posenc_float some_bias = 0;
+    static const posenc_turns some_turns = { NULL, NULL, 0, 0, 0, 0, 0 };
+    posenc_attention how;
+    memset(&how, 0, sizeof how);
+    how.threads = m->c.threads;
+    how.bias = m->biased ? &some_bias : NULL;
+    how.past = how.future = m->span;
+    if (m->turner >= 0) how.q_turns = how.k_turns = &some_turns;
+    return how;
+}
+
+static void pe__list_work(posenc_model *m, pe__lister *l)
+{
+    const posenc_config *c = &m->c;
+    posenc_attention how = pe__attention_shape(m);
+    size_t entries = m->biased ? 2 * (size_t)m->span + 1 : 0;
+    int train = !c->inference;
+    pe__work *w = &m->w;
+    PE__LETTERS;
+    w->t1 = pe__reserve(l, R, C);
+    w->t2 = pe__reserve(l, R, C);
+    w->dx = pe__reserve(l, R, train * C);
+    w->dq = pe__reserve(l, R, train * C);
+    w->dk = pe__reserve(l, R, train * K);
+    w->dv = pe__reserve(l, R, train * K);
+    w->df = pe__reserve(l, R, train * F);
+    w->dg = pe__reserve(l, R, train * gated * F);
+    w->attention = pe__reserve(l, posenc_attention_scratch(c->batch, c->context, c->context, c->heads, D, &how), 1);
+    w->head = pe__reserve(l, posenc_head_scratch(R, N), 1);
+    w->loss = pe__reserve(l, R, 1);
+    w->cosine = pe__reserve(l, R, (size_t)m->rotated);
+    w->sine = pe__reserve(l, R, (size_t)m->rotated);
+    w->bias = pe__reserve(l, c->heads, entries);
+    w->bias_fixed = pe__reserve(l, c->heads, entries);
+    w->dbias = pe__reserve(l, c->heads, train * entries);
+    for (int e = 0; e < m->specs; e++) {
+        const pe__card *card = pe__cards[m->spec[e].encoding];
+        w->rows[e] = NULL;
+        if (card->row) w->rows[e] = pe__reserve(l, R, C);
+        if (card->lookup == 2) w->rows[e] = pe__reserve(l, R, 1 + 3 * (size_t)m->spec[e].hidden + C);
+    }
+}
+
+/* cuts the arena of inputs; with memory NULL it returns the bytes needed */
+static size_t pe__place_inputs(posenc_model *m, char *memory)
+{
+    size_t R = (size_t)m->c.batch * m->c.context, used = 0, entries = 2 * (size_t)m->span + 1;
+#define PE__PLACE(field, type, count)                                                                    \
+    m->in.field = memory ? (type *)(void *)(memory + used) : NULL; used += ((count) * sizeof(type) + 63) / 64 * 64
+    PE__PLACE(positions, double, R);
+    PE__PLACE(frequency, double, (size_t)m->rotated + 1);
+    PE__PLACE(tokens, int, R);
+    PE__PLACE(targets, int, R);
+    PE__PLACE(segments, int, R);
+    PE__PLACE(at, int, R);
+    PE__PLACE(keep, unsigned char, R);
+    for (int e = 0; e < m->specs; e++) {
+        m->in.bucket[e] = NULL;
+        if (pe__cards[m->spec[e].encoding]->bucket) { PE__PLACE(bucket[e], int, entries); }
+    }
+#undef PE__PLACE
+    return used;
+}
+
+/* ---- [7.4] configuration ------------------------------------------------------------------------------------------------------------ */
+
+#define PE__CONFIG_INT(key, low, high)  { #key, 'i', offsetof(posenc_config, key), low, high, NULL }
+#define PE__CONFIG_RATE(key)            { #key, 'd', offsetof(posenc_config, key), 0, 1, NULL }
+#define PE__CONFIG_WORD(key, words)     { #key, 'w', offsetof(posenc_config, key), 0, 0, words }
+static const pe__field pe__config_fields[] = {
+    PE__CONFIG_INT(vocab, 1, 1 << 24),          PE__CONFIG_INT(context, 1, 1 << 24),
+    PE__CONFIG_INT(classes, 0, 1 << 24),        PE__CONFIG_INT(batch, 0, 1 << 20),
+    PE__CONFIG_INT(layers, 0, 4096),            PE__CONFIG_INT(channels, 0, 1 << 17),
+    PE__CONFIG_INT(heads, 0, 4096),             PE__CONFIG_INT(kv_heads, 0, 4096),
+    PE__CONFIG_INT(hidden, 0, 1 << 20),         PE__CONFIG_INT(causal, 0, 1),
+    PE__CONFIG_INT(window, 0, 1 << 24),         PE__CONFIG_INT(mask_padding, 0, 1),
+    PE__CONFIG_INT(padding_token, 0, 1 << 24),  PE__CONFIG_WORD(norm, "layernorm|rmsnorm"),
+    PE__CONFIG_WORD(norm_place, "pre|post"),    PE__CONFIG_INT(embedding_norm, 0, 1),
+    { "norm_eps", 'd', offsetof(posenc_config, norm_eps), 0, 1, NULL },
+    PE__CONFIG_WORD(activation, "relu|gelu|gelu_tanh|silu|swiglu"),
+    PE__CONFIG_INT(no_bias, 0, 1),              PE__CONFIG_WORD(qk_norm, "off|before|after"),
+    PE__CONFIG_INT(tied_head, 0, 1),            PE__CONFIG_INT(scale_embedding, 0, 1),
+    { "attention_scale", 'd', offsetof(posenc_config, attention_scale), 0, 1e6, NULL },
+    { "embedding_init",  'd', offsetof(posenc_config, embedding_init),  0, 1e3, NULL },
+    PE__CONFIG_RATE(dropout_embedding),         PE__CONFIG_RATE(dropout_attention),
+    PE__CONFIG_RATE(dropout_branch),            PE__CONFIG_RATE(dropout_hidden),
+    PE__CONFIG_INT(inference, 0, 1),            PE__CONFIG_INT(threads, 0, 1024),
+    { "seed", 'u', offsetof(posenc_config, seed), 0, 0, NULL }
+};
+enum { PE__CONFIG_FIELDS = sizeof pe__config_fields / sizeof *pe__config_fields };
+
+static posenc_status pe__config_word(posenc_config *c, char spec[POSENC_SPEC_TEXT], pe__word key, pe__word value,
+                                     posenc_error *why)
+{
+    if (pe__is(key, "encoding")) {
+        if (value.n >= POSENC_SPEC_TEXT) return pe__fail(why, POSENC_BAD_CONFIG, "the encoding has %lu characters, at most %d fit", (unsigned long)value.n, POSENC_SPEC_TEXT - 1);
+        memcpy(spec, value.at, value.n);
+        spec[value.n] = 0;
+        c->encoding = spec;
+        return POSENC_OK;
+    }
+    for (int i = 0; i < PE__CONFIG_FIELDS; i++) {
+        if (!pe__is(key, pe__config_fields[i].key)) continue;
+        if (pe__field_read(c, &pe__config_fields[i], value)) return POSENC_OK;
+        return pe__fail(why, POSENC_BAD_CONFIG, "config: %s cannot be '%.*s'", pe__config_fields[i].key,
+                        (int)(value.n < 40 ? value.n : 40), value.at);
+    }
+    return pe__fail(why, POSENC_BAD_CONFIG, "config: unknown key '%.*s'", (int)(key.n < 40 ? key.n : 40), key.at);
+}
+
+POSENC_DEF posenc_status posenc_config_parse(posenc_config *c, char spec[POSENC_SPEC_TEXT], const char *text,
+                                             posenc_error *why)
+{
+    posenc_status status = POSENC_OK;
+    while (status == POSENC_OK && *(text += strspn(text, " \t\n"))) {
+        pe__word key = pe__cut(&text, "= \t\n"), value;
+        if (*text != '=')
+            return pe__fail(why, POSENC_BAD_CONFIG, "config: '%.*s' needs a value, as in key=value",
+                            (int)(key.n < 40 ? key.n : 40), key.at);
+        text++;
+        value = pe__cut(&text, " \t\n");
+        status = pe__config_word(c, spec, key, value, why);
+    }
+    return status;
+}
+
+POSENC_DEF size_t posenc_config_print(char *text, size_t room, const posenc_config *c)
+{
+    pe__text t = { NULL, 0, 0 };
+    t.at = text;
+    t.room = room;
+    if (room) *text = 0;
+    pe__say(&t, "encoding=%s", c->encoding && *c->encoding ? c->encoding : "none");
+    for (int i = 0; i < PE__CONFIG_FIELDS; i++) pe__field_print(&t, c, &pe__config_fields[i], " ");
+    return t.used;
+}
+
+static posenc_status pe__config_range(const posenc_config *c, posenc_error *why)
+{
+    for (int i = 0; i < PE__CONFIG_FIELDS; i++) {
+        const pe__field *f = &pe__config_fields[i];
+        const char *at = (const char *)c + f->offset;
+        double x = 0;
+        int n = 0;
+        if (f->kind == 'd') memcpy(&x, at, sizeof x);
+        if (f->kind == 'i' || f->kind == 'w') { memcpy(&n, at, sizeof n); x = n; }
+        if (f->kind == 'w') {                                     /* as many values as there are words */
+            double words = 1;
+            for (const char *p = f->words; *p; p++) words += *p == '|';
+            if (x < 0 || x >= words) return pe__fail(why, POSENC_BAD_CONFIG, "%s=%d is none of %s", f->key, n, f->words);
+        } else if (f->kind != 'u' && !(x >= f->low && x <= f->high)) {
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s=%.15g is outside %g to %g", f->key, x, f->low, f->high);
+        }
+    }
+    return POSENC_OK;
+}
+
+static void pe__config_defaults(posenc_config *c)
+{
+    if (!c->batch) c->batch = 1;
+    if (!c->layers) c->layers = 2;
+    if (!c->channels) c->channels = 64;
+    if (!c->heads) c->heads = 4;
+    if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->hidden) c->hidden = 4 * c->channels;
+    if (c->norm_eps == 0) c->norm_eps = 1e-5;
+    if (c->embedding_init == 0) c->embedding_init = 0.02;
+    if (c->attention_scale == 0) c->attention_scale = 1 / sqrt((double)c->channels / c->heads);
+    if (!c->threads) c->threads = posenc_threads();
+    if (!c->backend) c->backend = posenc_cpu_backend();
+}
+
+static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
+{
+    double rows = (double)c->batch * c->context;
+    if (c->channels % c->heads)
+        return pe__fail(why, POSENC_BAD_CONFIG, "heads %d does not divide channels %d", c->heads, c->channels);
+    if (c->heads % c->kv_heads)
+        return pe__fail(why, POSENC_BAD_CONFIG, "kv_heads %d does not divide heads %d", c->kv_heads, c->heads);
+    if (rows * c->heads > INT_MAX || rows * c->channels > 1e15)
+        return pe__fail(why, POSENC_BAD_CONFIG, "batch %d x context %d x heads %d is more than this can count",
+                        c->batch, c->context, c->heads);
+    if (c->tied_head && c->classes)
+        return pe__fail(why, POSENC_BAD_CONFIG, "tied_head is for next-token models, this one has %d classes",
+                        c->classes);
+    if (c->mask_padding && c->padding_token >= c->vocab)
+        return pe__fail(why, POSENC_BAD_CONFIG, "padding_token %d is outside the vocabulary of %d",
+                        c->padding_token, c->vocab);
+    return POSENC_OK;
+}
+
+/* Reads the encodings of a config, lets each card fill in its defaults, and notes what they ask of the
+   model: who turns, how far biases reach. */
+static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
+{
+    pe__geometry g = pe__model_geometry(&m->c);
+    posenc_status status = posenc_spec_parse(m->spec, &m->specs, POSENC_SPECS, m->c.encoding, why);
+    m->turner = -1;
+    m->span = m->c.context - 1;
+    for (int e = 0; e < m->specs && status == POSENC_OK; e++) {
+        posenc_spec *s = &m->spec[e];
+        const pe__card *card = pe__cards[s->encoding];
+        for (int earlier = 0; earlier < e; earlier++)
+            if (m->spec[earlier].encoding == s->encoding)
+                return pe__fail(why, POSENC_BAD_CONFIG, "%s appears twice in the encoding",
+                                pe__encodings[s->encoding].name);
+        if (card->check) status = card->check(s, &g, why);
+        if (status != POSENC_OK) return status;
+        if (card->bias || card->bucket) m->biased = 1;
+        if (card->bucket) m->span = pe__max(m->span, s->distance);
+        if (!card->frequencies) continue;
+        if (m->turner >= 0)
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s and %s both turn queries and keys; a model takes one",
+                            pe__encodings[m->spec[m->turner].encoding].name, pe__encodings[s->encoding].name);
+        m->turner = e;
+        m->rotated = s->dim / 2;
+    }
+    posenc_spec_print(m->spec_text, sizeof m->spec_text, m->spec, m->specs);
+    m->c.encoding = m->spec_text;
+    return status;
+}
+
+/* everything that can be known without memory: config checked and completed, sizes counted */
+static posenc_status pe__model_plan(posenc_model *m, const posenc_config *c, posenc_error *why)
+{
+    pe__lister params = { NULL, 0, 0, 0, NULL }, acts = { NULL, 0, 0, 0, NULL };
+    posenc_status status;
+    memset(m, 0, sizeof *m);
+    m->c = *c;
+    if ((status = pe__config_range(&m->c, why)) != POSENC_OK) return status;
+    pe__config_defaults(&m->c);
+    if ((status = pe__config_range(&m->c, why)) != POSENC_OK) return status;
+    if ((status = pe__config_check(&m->c, why)) != POSENC_OK) return status;
+    if ((status = pe__model_specs(m, why)) != POSENC_OK) return status;
+    pe__list_parameters(m, &params);
+    pe__list_activations(m, &acts);
+    m->acts_n = acts.n;
+    pe__list_work(m, &acts);
+    m->params_n = params.n;
+    m->param_floats = params.floats;
+    m->act_floats = acts.floats;
+    m->input_bytes = pe__place_inputs(m, NULL);
+    m->ops = m->c.backend;
+    if (params.too_big || acts.too_big)
+        return pe__fail(why, POSENC_BAD_CONFIG, "this model does not fit in the address space");
+    return POSENC_OK;
+}
+
+/* the host's own block: tables, and the host side of a batch */
+static size_t pe__host_bytes(posenc_model *m, char *memory)
+{
+    size_t used = 0, R = (size_t)m->c.batch * m->c.context;
+    size_t floats = R > (size_t)m->c.channels ? R : (size_t)m->c.channels;
+#define PE__PLACE(field, type, count)                                                                    \
+    if (memory) m->field = (type *)(void *)(memory + used);                                              \
+    used += ((count) * sizeof(type) + 63) / 64 * 64
+    for (int e = 0; e < m->specs; e++) if (pe__cards[m->spec[e].encoding]->row) floats = R * m->c.channels;
+    PE__PLACE(slot, pe__slot, (size_t)m->params_n + m->acts_n);
+    PE__PLACE(block, pe__block, (size_t)m->c.layers);
+    PE__PLACE(kept, pe__block_saved, (size_t)pe__kept_layers(&m->c));
+    PE__PLACE(host_positions, double, R + m->rotated);
+    PE__PLACE(host_at, int, R);
+    PE__PLACE(host_segments, int, R);
+    PE__PLACE(host_keep, unsigned char, R);
+    PE__PLACE(host_floats, posenc_float, floats);
+#undef PE__PLACE
+    return used;
+}
+
+POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c, posenc_error *why)
+{
+    posenc_model plan;
+    posenc_status status = pe__model_plan(&plan, c, why);
+    memset(bytes, 0, sizeof *bytes);
+    if (status != POSENC_OK) return status;
+    bytes->parameters = plan.param_floats * sizeof(posenc_float);
+    bytes->gradients = plan.c.inference ? 0 : bytes->parameters;
+    bytes->moments = 2 * bytes->gradients;
+    bytes->activations = plan.act_floats * sizeof(posenc_float) + plan.input_bytes
+                       + sizeof plan + 64 + pe__host_bytes(&plan, NULL);
+    bytes->total = bytes->parameters + bytes->gradients + bytes->moments + bytes->activations;
+    return POSENC_OK;
+}
+
+/* ---- [7.5] making a model --------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t pe__name_hash(const char *name)            /* FNV-1a: a tensor's random site is its name */
+{
+    uint32_t hash = 2166136261u;
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+static double pe__initial(const pe__slot *s, uint64_t seed, uint32_t site, size_t i)
+{
+    switch (s->init) {
+    case PE__ONE:     return 1;
+    case PE__NORMAL:  return s->spread * pe__normal(seed, site, i);
+    case PE__UNIFORM: return s->spread * (2 * pe__uniform(seed, site, i) - 1);
+    default:          return 0;
+    }
+}
+
+/* first values, a piece at a time so that no second copy of the model is needed */
+static void pe__fill_tensor(posenc_model *m, const pe__slot *s)
+{
+    enum { PIECE = 1024 };
+    posenc_float piece[PIECE];
+    uint32_t site = pe__name_hash(s->t.name);
+    posenc_spec waves = pe__no_spec();
+    waves.base = s->spread;
+    if (s->init == PE__WAVES) {
+        for (int row = 0; row < s->t.shape[0]; row++) {
+            pe__sinusoidal_row(m->host_floats, row, s->t.shape[1], &waves);
+            m->ops->upload(m->ops->user, s->t.data + (size_t)row * s->t.shape[1], m->host_floats,
+                           (size_t)s->t.shape[1] * sizeof(posenc_float));
+        }
+        return;
+    }
+    for (size_t at = 0; at < s->t.count; at += PIECE) {
+        size_t n = pe__least(s->t.count - at, PIECE);
+        for (size_t i = 0; i < n; i++) piece[i] = PE__F(pe__initial(s, m->c.seed, site, at + i));
+        m->ops->upload(m->ops->user, s->t.data + at, piece, n * sizeof *piece);
+    }
+}
+
+static double pe__fixed_bias(const posenc_model *m, int h, int distance)
+{
+    double sum = 0;
+    for (int e = 0; e < m->specs; e++) {
+        const pe__card *card = pe__cards[m->spec[e].encoding];
+        if (card->bias) sum += card->bias(&m->spec[e], h, m->c.heads, distance);
+    }
+    return sum;
+}
+
+/* constants of the encodings that never change: frequencies, buckets, fixed biases */
+static void pe__fill_constants(posenc_model *m)
+{
+    enum { PIECE = 256 };
+    const posenc_backend *ops = m->ops;
+    int n = 2 * m->span + 1, H = m->c.heads;
+    if (m->turner >= 0) {
+        const posenc_spec *s = &m->spec[m->turner];
+        pe__cards[s->encoding]->frequencies(m->host_positions, s);
+        ops->upload(ops->user, m->in.frequency, m->host_positions, (size_t)m->rotated * sizeof(double));
+    }
+    for (int e = 0; e < m->specs; e++) {
+        const posenc_spec *s = &m->spec[e];
+        const pe__card *card = pe__cards[s->encoding];
+        for (int i = 0; i < n && card->bucket; i += PIECE) {
+            int row[PIECE], count = pe__min(PIECE, n - i);
+            for (int j = 0; j < count; j++) row[j] = card->bucket(s, i + j - m->span);
+            ops->upload(ops->user, m->in.bucket[e] + i, row, (size_t)count * sizeof *row);
+        }
+    }
+    for (int h = 0; h < H && m->biased; h++) {
+        for (int i = 0; i < n; i += PIECE) {
+            posenc_float sum[PIECE];
+            int count = pe__min(PIECE, n - i);
+            for (int j = 0; j < count; j++) sum[j] = PE__F(pe__fixed_bias(m, h, i + j - m->span));
+            ops->upload(ops->user, m->w.bias_fixed + (size_t)h * n + i, sum, (size_t)count * sizeof *sum);
+        }
+    }
+}
+
+static void pe__model_place(posenc_model *m)
+{
+    pe__lister params = { NULL, 0, 0, 0, NULL }, acts = { NULL, 0, 0, 0, NULL };
+    params.slot = m->slot;
+    params.arena = m->params;
+    acts.slot = m->slot + m->params_n;
+    acts.arena = m->acts;
+    pe__list_parameters(m, &params);
+    pe__list_activations(m, &acts);
+    pe__list_work(m, &acts);
+    pe__place_inputs(m, (char *)m->input_arena);
+    for (int i = 0; i < m->params_n && m->grads; i++) {
+        posenc_tensor *t = &m->slot[i].t;
+        size_t offset = (size_t)(t->data - m->params);
+        t->grad = m->grads + offset;
+        t->moment1 = m->moments + offset;
+        t->moment2 = m->moments + m->param_floats + offset;
+    }
+}
+
+static int pe__model_allocate(posenc_model *m)
+{
+    const posenc_backend *ops = m->ops;
+    size_t bytes = m->param_floats * sizeof(posenc_float);
+    m->params = (posenc_float *)ops->alloc(ops->user, bytes);
+    m->acts = (posenc_float *)ops->alloc(ops->user, m->act_floats * sizeof(posenc_float));
+    m->input_arena = ops->alloc(ops->user, m->input_bytes);
+    if (!m->params || !m->acts || !m->input_arena) return 0;
+    ops->zero(ops->user, m->params, bytes);                /* the gaps between tensors are never read, but
+                                                              a checker should not wonder                  */
+    ops->zero(ops->user, m->acts, m->act_floats * sizeof(posenc_float));
+    if (m->c.inference) return 1;
+    m->grads = (posenc_float *)ops->alloc(ops->user, bytes);
+    m->moments = (posenc_float *)ops->alloc(ops->user, 2 * bytes);
+    if (!m->grads || !m->moments) return 0;
+    ops->zero(ops->user, m->grads, bytes);
+    ops->zero(ops->user, m->moments, 2 * bytes);
+    return 1;
+}
+
+POSENC_DEF posenc_status posenc_model_create(posenc_model **out, const posenc_config *c, posenc_error *why)
+{
+    posenc_model plan, *m;
+    posenc_status status = pe__model_plan(&plan, c, why);
+    size_t own = (sizeof plan + 63) / 64 * 64;
+    *out = NULL;
+    if (status != POSENC_OK) return status;
+    m = (posenc_model *)POSENC_MALLOC(own + pe__host_bytes(&plan, NULL));
+    if (!m) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the model's tables");
+    *m = plan;
+    m->c.encoding = m->spec_text;
+    pe__host_bytes(m, (char *)m + own);
+    if (!pe__model_allocate(m)) {
+        double gigabytes = ((m->c.inference ? 1.0 : 4.0) * m->param_floats + m->act_floats)
+                         * sizeof(posenc_float) / 1e9;
+        posenc_model_free(m);
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for a model of %.3g GB; a smaller batch (%d) or "
+                        "context (%d) takes less", gigabytes, plan.c.batch, plan.c.context);
+    }
+    pe__model_place(m);
+    for (int i = 0; i < m->params_n; i++) pe__fill_tensor(m, &m->slot[i]);
+    pe__fill_constants(m);
+    *out = m;
+    return POSENC_OK;
+}
+
+POSENC_DEF void posenc_model_free(posenc_model *m)
+{
+    const posenc_backend *ops;
+    if (!m) return;
+    ops = m->ops;
+    if (m->params) ops->release(ops->user, m->params);
+    if (m->grads) ops->release(ops->user, m->grads);
+    if (m->moments) ops->release(ops->user, m->moments);
+    if (m->acts) ops->release(ops->user, m->acts);
+    if (m->input_arena) ops->release(ops->user, m->input_arena);
+    POSENC_FREE(m);
+}
+
+POSENC_DEF const posenc_config *posenc_model_config(const posenc_model *m) { return &m->c; }
+POSENC_DEF uint64_t posenc_model_steps(const posenc_model *m) { return m->steps; }
+POSENC_DEF int posenc_model_parameters(const posenc_model *m) { return m->params_n; }
+POSENC_DEF int posenc_model_activations(const posenc_model *m) { return m->acts_n; }
+
+POSENC_DEF posenc_tensor *posenc_model_parameter(posenc_model *m, int i)
+{
+    return i >= 0 && i < m->params_n ? &m->slot[i].t : NULL;
+}
+POSENC_DEF posenc_tensor *posenc_model_activation(posenc_model *m, int i)
+{
+    return i >= 0 && i < m->acts_n ? &m->slot[m->params_n + i].t : NULL;
+}
+POSENC_DEF posenc_tensor *posenc_model_find(posenc_model *m, const char *name)
+{
+    for (int i = 0; i < m->params_n + m->acts_n; i++)
+        if (!strcmp(m->slot[i].t.name, name)) return &m->slot[i].t;
+    return NULL;
+}
+POSENC_DEF size_t posenc_model_numbers(const posenc_model *m)
+{
+    size_t n = 0;
+    for (int i = 0; i < m->params_n; i++) n += m->slot[i].t.count;
+    return n;
+}
+POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data, size_t n)
+{
+    m->ops->download(m->ops->user, host, data, n * sizeof *host);
+}
+POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host, size_t n)
+{
+    m->ops->upload(m->ops->user, data, host, n * sizeof *host);
+}
+
+/* ---- [7.6] taking in a batch --------------------------------------------------------------------------------------------
+   Everything a caller hands over is checked here, once, and nothing behind this point can be out of range. */
+
+static posenc_status pe__check_ids(const posenc_model *m, const posenc_batch *b, posenc_error *why)
+{
+    int R = b->B * b->T, V = m->c.vocab, classes = m->c.classes, targets = classes ? b->B : R;
+    int most = classes ? classes : V;
+    for (int r = 0; r < R; r++)
+        if (b->tokens[r] < 0 || b->tokens[r] >= V)
+            return pe__fail(why, POSENC_BAD_INPUT, "token %d at row %d, place %d is outside the vocabulary of %d",
+                            b->tokens[r], r / b->T, r % b->T, V);
+    for (int r = 0; b->targets && r < targets; r++)
+        if (b->targets[r] != POSENC_IGNORE && (b->targets[r] < 0 || b->targets[r] >= most))
+            return pe__fail(why, POSENC_BAD_INPUT, "target number %d is %d, outside 0 to %d", r, b->targets[r],
+                            most - 1);
+    return POSENC_OK;
+}
+
+static posenc_status pe__check_batch(const posenc_model *m, const posenc_batch *b, int targets, posenc_error *why)
+{
+    if (b->B < 1 || b->B > m->c.batch || b->T < 1 || b->T > m->c.context)
+        return pe__fail(why, POSENC_BAD_INPUT, "a batch of %d x %d does not fit the model's %d x %d", b->B, b->T,
+                        m->c.batch, m->c.context);
+    if (!b->tokens || (targets && !b->targets))
+        return pe__fail(why, POSENC_BAD_INPUT, "the batch has no %s", b->tokens ? "targets" : "tokens");
+    return pe__check_ids(m, b, why);
+}
+
+/* Positions as this model's encodings need them: finite everywhere, whole and inside the table where one
+   is looked up, whole and not too far apart where a bias reads them. */
+static posenc_status pe__check_positions(const posenc_model *m, const double *p, int B, int T, posenc_error *why)
+{
+    for (int e = 0; e < m->specs; e++) {
+        const posenc_spec *s = &m->spec[e];
+        const pe__card *card = pe__cards[s->encoding];
+        const char *name = pe__encodings[s->encoding].name;
+        for (int r = 0; r < B * T; r++) {
+            int whole = card->lookup == 1 || card->bias || card->bucket;
+            double first = p[r / T * T];
+            if (!(fabs(p[r]) < 9e15) || (whole && (p[r] != floor(p[r]) || fabs(p[r]) > 1e9)))
+                return pe__fail(why, POSENC_BAD_INPUT, "%s needs %s positions, and number %d of row %d is %g",
+                                name, whole ? "whole" : "finite", r % T, r / T, p[r]);
+            if (card->lookup == 1 && (p[r] < 0 || p[r] >= s->rows))
+                return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is outside the table of %s, which has %d rows",
+                                p[r], name, s->rows);
+            if (card->bias && fabs(p[r] - first) > m->span / 2)
+                return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is more than %d from the row's first, %.0f; "
+                                "raise context for %s", p[r], m->span / 2, first, name);
+        }
+    }
+    return POSENC_OK;
+}
+
+static posenc_status pe__take_positions(posenc_model *m, const posenc_batch *b, posenc_error *why)
+{
+    const posenc_backend *ops = m->ops;
+    int R = b->B * b->T;
+    for (int r = 0; r < R; r++) m->host_positions[r] = b->positions ? b->positions[r] : r % b->T;
+    if (b->positions) {
+        posenc_status status = pe__check_positions(m, m->host_positions, b->B, b->T, why);
+        if (status != POSENC_OK) return status;
+    } else {
+        for (int e = 0; e < m->specs; e++)
+            if (pe__cards[m->spec[e].encoding]->lookup == 1 && b->T > m->spec[e].rows)
+                return pe__fail(why, POSENC_BAD_INPUT, "%d tokens, but the table of %s has %d rows", b->T,
+                                pe__encodings[m->spec[e].encoding].name, m->spec[e].rows);
+    }
+    for (int r = 0; r < R; r++)                            /* read only where the check found them whole */
+        m->host_at[r] = fabs(m->host_positions[r]) <= 1e9 ? (int)floor(m->host_positions[r] + 0.5) : 0;
+    ops->upload(ops->user, m->in.positions, m->host_positions, (size_t)R * sizeof(double));
+    ops->upload(ops->user, m->in.at, m->host_at, (size_t)R * sizeof(int));
+    return POSENC_OK;
+}
+
+static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int targets, posenc_error *why)
+{
+    const posenc_backend *ops = m->ops;
+    size_t R = (size_t)b->B * b->T;
+    posenc_status status;
+    m->ready = 0;
+    if ((status = pe__check_batch(m, b, targets, why)) != POSENC_OK) return status;
+    if ((status = pe__take_positions(m, b, why)) != POSENC_OK) return status;
+    ops->upload(ops->user, m->in.tokens, b->tokens, R * sizeof(int));
+    if (b->targets)
+        ops->upload(ops->user, m->in.targets, b->targets, (m->c.classes ? (size_t)b->B : R) * sizeof(int));
+    if (b->segments) {
+        memcpy(m->host_segments, b->segments, R * sizeof(int));
+        ops->upload(ops->user, m->in.segments, b->segments, R * sizeof(int));
+    }
+    if (m->c.mask_padding) {
+        for (size_t r = 0; r < R; r++) m->host_keep[r] = b->tokens[r] != m->c.padding_token;
+        ops->upload(ops->user, m->in.keep, m->host_keep, R);
+    }
+    m->B = b->B;
+    m->T = b->T;
+    m->own_positions = b->positions != NULL;
+    m->segmented = b->segments != NULL;
+    m->padded = m->c.mask_padding;
+    return POSENC_OK;
+}
+
+/* OpenMP keeps its number of threads per host thread, so two models on two threads do not disturb each
+   other; the caller's own setting comes back at the end. */
+static int pe__enter(const posenc_model *m)
+{
+    int before = posenc_threads();
+#ifdef _OPENMP
+    omp_set_num_threads(m->c.threads);
+#else
+    (void)m;
+#endif
+    return before;
+}
+static void pe__leave(int before)
+{
+#ifdef _OPENMP
+    omp_set_num_threads(before);
+#else
+    (void)before;
+#endif
+}
+
+/* ---- [7.7] forward ------------------------------------------------------------------------------------------------------------
+
+       tokens -> embedding + [add] -> (norm) -> dropout -> block 0 .. block L-1 -> norm -> pool or not -> head
+
+       pre-norm   x = x + dropout(attention(norm1(x)))         post-norm   x = norm1(x + dropout(attention(x)))
+                  x = x + dropout(mlp(norm2(x)))                           x = norm2(x + dropout(mlp(x)))
+
+   The order of calls in each function below is the model; its backward is the same list read upside down. */
+
+/* dropout's numbers: the place in the model, and an index that counts the whole data, not the batch */
+enum { PE__SITE_MAP, PE__SITE_ATTENTION, PE__SITE_HIDDEN, PE__SITE_MLP, PE__SITE_EMBEDDING };
+
+typedef struct pe__pass { int train; uint64_t first_sample; } pe__pass;
+
+static posenc_dropout pe__site(const posenc_model *m, const pe__pass *p, double rate, int layer, int place,
+                               size_t width)
+{
+    posenc_dropout d;
+    d.rate = p->train ? rate : 0;
+    d.seed = m->c.seed;
+    d.step = (uint32_t)m->steps;
+    d.site = (uint32_t)(16 * layer + place);
+    d.first = p->first_sample * (uint64_t)m->T * width;
+    return d;
+}
+
+static void pe__drop(posenc_model *m, posenc_float *x, size_t width, posenc_dropout d)
+{
+    if (d.rate > 0) m->ops->dropout_apply(x, x, (size_t)m->B * m->T * width, d);
+}
+
+static posenc_float *pe__data(const posenc_tensor *t) { return t ? t->data : NULL; }
+static posenc_float *pe__grad(const posenc_tensor *t) { return t && !t->frozen ? t->grad : NULL; }
+
+static void pe__norm_forward(posenc_model *m, posenc_float *y, posenc_tensor *mean, posenc_tensor *rstd,
+                             const posenc_float *x, posenc_tensor *gain, posenc_tensor *bias)
+{
+    int R = m->B * m->T, C = m->c.channels;
+    if (m->c.norm == POSENC_RMSNORM)
+        m->ops->rmsnorm_forward(y, rstd->data, x, gain->data, m->c.norm_eps, R, C);
+    else
+        m->ops->layernorm_forward(y, mean->data, rstd->data, x, gain->data, pe__data(bias), m->c.norm_eps, R, C);
+}
+static void pe__norm_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy, posenc_tensor *mean,
+                              posenc_tensor *rstd, const posenc_float *x, posenc_tensor *gain,
+                              posenc_tensor *bias)
+{
+    int R = m->B * m->T, C = m->c.channels;
+    if (m->c.norm == POSENC_RMSNORM)
+        m->ops->rmsnorm_backward(dx, pe__grad(gain), dy, rstd->data, x, gain->data, R, C);
+    else
+        m->ops->layernorm_backward(dx, pe__grad(gain), pe__grad(bias), dy, mean->data, rstd->data, x, gain->data, R, C);
+}
+
+static void pe__linear(posenc_model *m, posenc_float *y, const posenc_float *x, posenc_tensor *w, posenc_tensor *b)
+{
+    m->ops->linear_forward(y, x, w->data, pe__data(b), m->B * m->T, w->shape[1], w->shape[0]);
+}
+static void pe__linear_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy, const posenc_float *x,
+                                posenc_tensor *w, posenc_tensor *b, int add)
+{
+    m->ops->linear_backward(dx, pe__grad(w), pe__grad(b), dy, x, w->data, m->B * m->T, w->shape[1], w->shape[0], add);
+}
+
+/* ---- [7.7.1] the verb add ---- */
+
+static posenc_continuous pe__network(posenc_tensor *t[PE__PLANS], posenc_float *(*of)(const posenc_tensor *))
+{
+    posenc_continuous w;
+    w.w1 = of(t[0]); w.b1 = of(t[1]); w.w2 = of(t[2]); w.b2 = of(t[3]); w.w3 = of(t[4]); w.b3 = of(t[5]);
+    return w;
+}
+
+/* rows for the positions of this batch: T that the batch shares, or B*T of its own */
+static void pe__fill_rows(posenc_model *m, int e, int rows)
+{
+    const posenc_spec *s = &m->spec[e];
+    const pe__card *card = pe__cards[s->encoding];
+    int width = card->row ? m->c.channels : 1;
+    for (int r = 0; r < rows; r++) {
+        if (card->row) card->row(m->host_floats + (size_t)r * width, m->host_positions[r], width, s);
+        else           m->host_floats[r] = PE__F(m->host_positions[r] / s->length);
+    }
+    m->ops->upload(m->ops->user, m->w.rows[e], m->host_floats, (size_t)rows * width * sizeof(posenc_float));
+}
+
+static void pe__add_forward(posenc_model *m, posenc_float *x)
+{
+    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B, C = m->c.channels;
+    for (int e = 0; e < m->specs; e++) {
+        const posenc_spec *s = &m->spec[e];
+        const pe__card *card = pe__cards[s->encoding];
+        if (card->lookup == 2 || (card->row && (m->own_positions || m->rows_T != m->T)))
+            pe__fill_rows(m, e, rows);
+        if (card->row)
+            m->ops->rows_forward(x, m->w.rows[e], batches, rows, C);
+        if (card->lookup == 1)
+            m->ops->embedding_forward(x, m->in.at, m->pe[e][0]->data, 1, m->B * m->T, s->rows, C, 1);
+        if (card->lookup == 2) {
+            posenc_continuous w = pe__network(m->pe[e], pe__data);
+            pe__continuous_forward(m->ops, x, m->w.rows[e], &w, batches, rows, C, s->hidden);
+        }
+    }
+    m->rows_T = m->own_positions ? 0 : m->T;
+}
+
+static void pe__add_backward(posenc_model *m, const posenc_float *dx)
+{
+    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B, C = m->c.channels;
+    for (int e = m->specs - 1; e >= 0; e--) {
+        const posenc_spec *s = &m->spec[e];
+        const pe__card *card = pe__cards[s->encoding];
+        if (card->lookup == 1 && pe__grad(m->pe[e][0]))
+            m->ops->embedding_backward(m->pe[e][0]->grad, dx, m->in.at, 1, m->B * m->T, s->rows, C);
+        if (card->lookup == 2) {
+            posenc_continuous w = pe__network(m->pe[e], pe__data), dw = pe__network(m->pe[e], pe__grad);
+            pe__continuous_backward(m->ops, &dw, dx, m->w.rows[e], &w, batches, rows, C, s->hidden);
+        }
+    }
+}
+
+/* ---- [7.7.2] the verbs rot and bias ---- */
+
+static posenc_turns pe__turns(const posenc_model *m)
+{
+    posenc_turns t;
+    t.cosine = m->w.cosine;
+    t.sine = m->w.sine;
+    t.rows = m->own_positions ? m->B * m->T : m->T;
+    t.row_b = m->own_positions ? m->T : 0;
+    t.pairs = m->rotated;
+    t.offset = 0;
+    t.layout = m->turner >= 0 ? m->spec[m->turner].layout : POSENC_HALF;
+    return t;
+}
+
+static posenc_tensor *pe__turn_scale(const posenc_model *m, int layer)
+{
+    int e = m->turner;
+    return e >= 0 && pe__cards[m->spec[e].encoding]->per_layer ? m->block[layer].pe[e][0] : NULL;
+}
+
+/* cosines and sines of a layer; a layer without frequencies of its own uses those of layer 0 */
+static void pe__fill_turns(posenc_model *m, int layer)
+{
+    posenc_tensor *scale = pe__turn_scale(m, layer);
+    if (m->turner < 0 || (layer > 0 && !scale)) return;
+    m->ops->turns_fill(pe__turns(m), m->in.positions, m->in.frequency, pe__data(scale), 1);
+}
+
+static void pe__fill_bias(posenc_model *m)
+{
+    int entries = 2 * m->span + 1, H = m->c.heads;
+    if (!m->biased) return;
+    m->ops->copy(m->ops->user, m->w.bias, m->w.bias_fixed, (size_t)H * entries * sizeof(posenc_float));
+    for (int e = 0; e < m->specs; e++)
+        if (m->in.bucket[e])
+            m->ops->gather_forward(m->w.bias, m->pe[e][0]->data, m->in.bucket[e], H, entries, m->pe[e][0]->shape[0]);
+}
+
+static void pe__bias_backward(posenc_model *m)
+{
+    for (int e = 0; e < m->specs; e++)
+        if (m->in.bucket[e] && pe__grad(m->pe[e][0]))
+            m->ops->gather_backward(m->pe[e][0]->grad, m->w.dbias, m->in.bucket[e], m->c.heads, 2 * m->span + 1,
+                                    m->pe[e][0]->shape[0]);
+}
+
+static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int layer, const posenc_turns *turns)
+{
+    posenc_attention how;
+    memset(&how, 0, sizeof how);
+    how.scale = m->c.attention_scale;
+    how.causal = m->c.causal;
+    how.window = m->c.window;
+    how.keep = m->padded ? m->in.keep : NULL;
+    how.q_segment = how.k_segment = m->segmented ? m->in.segments : NULL;
+    how.bias = m->biased ? m->w.bias : NULL;
+    how.past = how.future = m->span;
+    how.q_at = how.k_at = m->own_positions && m->biased ? m->in.at : NULL;
+    if (m->turner >= 0 && m->c.qk_norm != POSENC_QK_NORM_AFTER) how.q_turns = how.k_turns = turns;
+    how.dropout = pe__site(m, p, m->c.dropout_attention, layer, PE__SITE_MAP, (size_t)m->c.heads * m->T);
+    how.threads = m->c.threads;
+    return how;
+}
+
+/* ---- [7.7.3] the two branches of a block ---- */
+
+static posenc_heads pe__view(const posenc_model *m, posenc_float *x, int heads)
+{
+    return posenc_heads_bthd(x, m->B, m->T, heads, m->c.channels / m->c.heads);
+}
+
+/* QK-norm: each head of q and k has its root mean square made one. After the turn, the two channels of a
+   pair get different gains and scores are no longer functions of the distance alone; before it they are. */
+static void pe__qk_norm_forward(posenc_model *m, pe__block *w, pe__block_saved *s)
+{
+    int R = m->B * m->T, D = m->c.channels / m->c.heads;
+    if (!m->c.qk_norm) return;
+    if (m->c.qk_norm == POSENC_QK_NORM_AFTER && m->turner >= 0) {
+        m->ops->turn(pe__view(m, s->q->data, m->c.heads), pe__turns(m));
+        m->ops->turn(pe__view(m, s->k->data, m->c.kv_heads), pe__turns(m));
+    }
+    m->ops->rmsnorm_forward(s->qn->data, s->q_r->data, s->q->data, w->q_norm->data, m->c.norm_eps, R * m->c.heads, D);
+    m->ops->rmsnorm_forward(s->kn->data, s->k_r->data, s->k->data, w->k_norm->data, m->c.norm_eps, R * m->c.kv_heads, D);
+}
+
+/* trained frequencies: from values and gradients on the same side of the turn, whichever it is */
+static void pe__turn_gradient(posenc_model *m, int layer, posenc_float *q, posenc_float *k)
+{
+    posenc_float *dscale = pe__grad(pe__turn_scale(m, layer));
+    if (!dscale) return;
+    m->ops->turns_backward(dscale, pe__view(m, m->w.dq, m->c.heads), pe__view(m, q, m->c.heads), pe__turns(m),
+                           m->in.positions, m->in.frequency);
+    m->ops->turns_backward(dscale, pe__view(m, m->w.dk, m->c.kv_heads), pe__view(m, k, m->c.kv_heads),
+                           pe__turns(m), m->in.positions, m->in.frequency);
+}
+
+static void pe__qk_norm_backward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
+{
+    int R = m->B * m->T, D = m->c.channels / m->c.heads;
+    int after = m->c.qk_norm == POSENC_QK_NORM_AFTER && m->turner >= 0;
+    if (!after) pe__turn_gradient(m, layer, m->c.qk_norm ? s->qn->data : s->q->data, m->c.qk_norm ? s->kn->data : s->k->data);
+    if (!m->c.qk_norm) return;
+    m->ops->rmsnorm_backward(m->w.dq, pe__grad(w->q_norm), m->w.dq, s->q_r->data, s->q->data, w->q_norm->data, R * m->c.heads, D);
+    m->ops->rmsnorm_backward(m->w.dk, pe__grad(w->k_norm), m->w.dk, s->k_r->data, s->k->data, w->k_norm->data, R * m->c.kv_heads, D);
+    if (!after) return;
+    pe__turn_gradient(m, layer, s->q->data, s->k->data);
+    m->ops->turn_back(pe__view(m, m->w.dq, m->c.heads), pe__turns(m));
+    m->ops->turn_back(pe__view(m, m->w.dk, m->c.kv_heads), pe__turns(m));
+}
+
+static posenc_tensor *pe__q_used(const posenc_model *m, pe__block_saved *s) { return m->c.qk_norm ? s->qn : s->q; }
+static posenc_tensor *pe__k_used(const posenc_model *m, pe__block_saved *s) { return m->c.qk_norm ? s->kn : s->k; }
+
+static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y, const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
+    posenc_turns turns = pe__turns(m);
+    posenc_attention how = pe__how(m, p, layer, &turns);
+    int H = m->c.heads, Hk = m->c.kv_heads;
+    pe__fill_turns(m, layer);
+    pe__linear(m, s->q->data, x, w->q, w->q_bias);
+    pe__linear(m, s->k->data, x, w->k, w->k_bias);
+    pe__linear(m, s->v->data, x, w->v, w->v_bias);
+    pe__qk_norm_forward(m, w, s);
+    m->ops->attention_forward(pe__view(m, s->a->data, H), s->lse->data, pe__view(m, pe__q_used(m, s)->data, H),
+                              pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk), &how, m->w.attention);
+    pe__linear(m, y, s->a->data, w->o, w->o_bias);
+    pe__drop(m, y, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
+}
+
+/* dx = gradient of the branch's input x, from dy = gradient of its output; dy is overwritten */
+static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx,
+                                          posenc_float *dy, const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[layer];
+    posenc_turns turns = pe__turns(m);
+    posenc_attention how = pe__how(m, p, layer, &turns);
+    int H = m->c.heads, Hk = m->c.kv_heads;
+    posenc_float *da = dx;                                     /* its room is free until the very end */
+    if (pe__turn_scale(m, layer)) pe__fill_turns(m, layer);
+    pe__drop(m, dy, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
+    pe__linear_backward(m, da, dy, s->a->data, w->o, w->o_bias, 0);
+    m->ops->attention_backward(pe__view(m, m->w.dq, H), pe__view(m, m->w.dk, Hk), pe__view(m, m->w.dv, Hk),
+                               m->biased ? m->w.dbias : NULL, pe__view(m, da, H), pe__view(m, s->a->data, H),
+                               s->lse->data, pe__view(m, pe__q_used(m, s)->data, H),
+                               pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk), &how,
+                               m->w.attention);
+    pe__qk_norm_backward(m, layer, w, s);
+    pe__linear_backward(m, dx, m->w.dv, x, w->v, w->v_bias, 0);
+    pe__linear_backward(m, dx, m->w.dk, x, w->k, w->k_bias, 1);
+    pe__linear_backward(m, dx, m->w.dq, x, w->q, w->q_bias, 1);
+}
+
+static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y, const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
+    size_t n = (size_t)m->B * m->T * m->c.hidden;
+    pe__linear(m, s->up->data, x, w->up, w->up_bias);
+    if (w->gate) {
+        pe__linear(m, s->gate->data, x, w->gate, w->gate_bias);
+        m->ops->swiglu_forward(s->act->data, s->gate->data, s->up->data, n);
+    } else {
+        m->ops->activation_forward(s->act->data, s->up->data, m->c.activation, n);
+    }
+    pe__drop(m, s->act->data, (size_t)m->c.hidden, pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
+    pe__linear(m, y, s->act->data, w->down, w->down_bias);
+    pe__drop(m, y, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
+}
+
+static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx, posenc_float *dy,
+                                    const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[layer];
+    size_t n = (size_t)m->B * m->T * m->c.hidden;
+    pe__drop(m, dy, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
+    pe__linear_backward(m, m->w.df, dy, s->act->data, w->down, w->down_bias, 0);
+    pe__drop(m, m->w.df, (size_t)m->c.hidden, pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
+    if (w->gate) {
+        m->ops->swiglu_backward(m->w.dg, m->w.df, m->w.df, s->gate->data, s->up->data, n);
+        pe__linear_backward(m, dx, m->w.dg, x, w->gate, w->gate_bias, 0);
+    } else {
+        m->ops->activation_backward(m->w.df, m->w.df, s->up->data, m->c.activation, n);
+    }
+    pe__linear_backward(m, dx, m->w.df, x, w->up, w->up_bias, w->gate != NULL);
+}
+
+/* ---- [7.7.4] a block, the whole ---- */
+
+static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
+    size_t n = (size_t)m->B * m->T * m->c.channels;
+    posenc_float *branch = m->w.t1, *h1 = s->h1->data, *mid = s->mid->data, *h2 = s->h2->data;
+    if (m->c.norm_place == POSENC_PRE_NORM) {
+        pe__norm_forward(m, h1, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
+        pe__attention_branch(m, p, layer, branch, h1);
+        m->ops->residual(mid, x, branch, n);
+        pe__norm_forward(m, h2, s->mean2, s->rstd2, mid, w->norm2, w->norm2_bias);
+        pe__mlp_branch(m, p, layer, branch, h2);
+        m->ops->residual(s->x->data, mid, branch, n);
+    } else {
+        pe__attention_branch(m, p, layer, branch, x);
+        m->ops->residual(h1, x, branch, n);
+        pe__norm_forward(m, mid, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
+        pe__mlp_branch(m, p, layer, branch, mid);
+        m->ops->residual(h2, mid, branch, n);
+        pe__norm_forward(m, s->x->data, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
+    }
+}
+
+static void pe__run_forward(posenc_model *m, const pe__pass *p)
+{
+    int R = m->B * m->T, C = m->c.channels;
+    pe__top *w = &m->top;
+    pe__top_saved *s = &m->saved;
+    posenc_float *x = s->sum ? s->sum->data : s->x->data;
+    m->ops->embedding_forward(x, m->in.tokens, w->token->data, m->c.scale_embedding ? sqrt((double)C) : 1, R,
+                              m->c.vocab, C, 0);
+    pe__add_forward(m, x);
+    if (s->sum) pe__norm_forward(m, s->x->data, s->sum_mean, s->sum_rstd, x, w->enorm, w->enorm_bias);
+    x = s->x->data;
+    pe__drop(m, x, (size_t)C, pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
+    pe__fill_bias(m);
+    for (int l = 0; l < m->c.layers; l++) {
+        pe__block_forward(m, p, l, x);
+        x = m->kept[m->c.inference ? 0 : l].x->data;
+    }
+    if (s->last) pe__norm_forward(m, s->last->data, s->mean, s->rstd, x, w->norm, w->norm_bias);
+    if (s->pooled)
+        m->ops->pool_forward(s->pooled->data, s->last ? s->last->data : x, m->padded ? m->in.keep : NULL, m->B, m->T, C);
+}
+
+/* what the head reads, and its rows */
+static posenc_float *pe__hidden(const posenc_model *m)
+{
+    if (m->saved.pooled) return m->saved.pooled->data;
+    if (m->saved.last) return m->saved.last->data;
+    return m->kept[pe__kept_layers(&m->c) - 1].x->data;
+}
+static int pe__head_rows(const posenc_model *m) { return m->c.classes ? m->B : m->B * m->T; }
+
+/* Loss, summed on the host in order; with dx also the head's share of the backward. */
+static double pe__head_run(posenc_model *m, const posenc_batch *b, posenc_float *dx)
+{
+    posenc_tensor *w = m->c.tied_head ? m->top.token : m->top.head;
+    int rows = pe__head_rows(m), counted = 0;
+    double divisor, sum = 0;
+    for (int r = 0; r < rows; r++) counted += b->targets[r] != POSENC_IGNORE;
+    divisor = b->divisor > 0 ? b->divisor : counted ? counted : 1;
+    m->ops->head_loss(m->w.loss, dx, dx ? pe__grad(w) : NULL, dx ? pe__grad(m->top.head_bias) : NULL, pe__hidden(m),
+                      w->data, pe__data(m->top.head_bias), m->in.targets, 1 / divisor, rows, m->c.channels,
+                      w->shape[0], m->w.head);
+    m->ops->download(m->ops->user, m->host_floats, m->w.loss, (size_t)rows * sizeof(posenc_float));
+    for (int r = 0; r < rows; r++) sum += m->host_floats[r];
+    return sum / divisor;
+}
+
+/* ---- [7.8] backward: the same list upside down ------------------------------------------------------------------------------------
+   dx is the gradient of the residual stream. Each branch takes a copy of it, and what comes out of the
+   branch's far end is added back: that sum is why gradients reach the first layer of a deep model.       */
+
+static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[layer];
+    size_t n = (size_t)m->B * m->T * m->c.channels;
+    posenc_float *dx = m->w.dx, *t1 = m->w.t1, *t2 = m->w.t2;
+    const posenc_float *h1 = s->h1->data, *mid = s->mid->data, *h2 = s->h2->data;
+    int post = m->c.norm_place == POSENC_POST_NORM;
+    if (post) pe__norm_backward(m, dx, dx, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
+    m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
+    pe__mlp_branch_backward(m, p, layer, t2, t1, post ? mid : h2);
+    if (!post) pe__norm_backward(m, t2, t2, s->mean2, s->rstd2, mid, w->norm2, w->norm2_bias);
+    m->ops->residual(dx, dx, t2, n);
+    if (post) pe__norm_backward(m, dx, dx, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
+    m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
+    pe__attention_branch_backward(m, p, layer, t2, t1, post ? x : h1);
+    if (!post) pe__norm_backward(m, t2, t2, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
+    m->ops->residual(dx, dx, t2, n);
+}
+
+/* from the gradient of what the head read (in w.t2) to all the rest */
+static void pe__run_backward(posenc_model *m, const pe__pass *p)
+{
+    int R = m->B * m->T, C = m->c.channels, L = m->c.layers;
+    pe__top *w = &m->top;
+    pe__top_saved *s = &m->saved;
+    posenc_float *dx = m->w.dx;
+    if (m->biased) m->ops->zero(m->ops->user, m->w.dbias, (size_t)m->c.heads * (2 * m->span + 1) * sizeof *dx);
+    if (s->pooled) m->ops->pool_backward(dx, m->w.t2, m->padded ? m->in.keep : NULL, m->B, m->T, C);
+    else           m->ops->copy(m->ops->user, dx, m->w.t2, (size_t)R * C * sizeof *dx);
+    if (s->last) pe__norm_backward(m, dx, dx, s->mean, s->rstd, m->kept[L - 1].x->data, w->norm, w->norm_bias);
+    for (int l = L - 1; l >= 0; l--)
+        pe__block_backward(m, p, l, l ? m->kept[l - 1].x->data : s->x->data);
+    pe__bias_backward(m);
+    pe__drop(m, dx, (size_t)C, pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
+    if (s->sum) pe__norm_backward(m, dx, dx, s->sum_mean, s->sum_rstd, s->sum->data, w->enorm, w->enorm_bias);
+    pe__add_backward(m, dx);
+    if (pe__grad(w->token))
+        m->ops->embedding_backward(w->token->grad, dx, m->in.tokens, m->c.scale_embedding ? sqrt((double)C) : 1, R,
+                                   m->c.vocab, C);
+}
+
+/* ---- [7.9] the calls ------------------------------------------------------------------------------------------------------------------ */
+
+static posenc_status pe__sync(posenc_model *m, posenc_error *why)
+{
+    const char *trouble = m->ops->sync ? m->ops->sync(m->ops->user) : NULL;
+    return trouble ? pe__fail(why, POSENC_BAD_INPUT, "%s: %s", m->ops->name, trouble) : POSENC_OK;
+}
+
+/* forward and, if asked, the loss; train also runs backward */
+static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *loss, int train, posenc_error *why)
+{
+    pe__pass p;
+    int before;
+    posenc_status status = pe__take_batch(m, b, loss != NULL, why);
+    if (status != POSENC_OK) return status;
+    p.train = train;
+    p.first_sample = b->first_sample;
+    before = pe__enter(m);
+    pe__run_forward(m, &p);
+    if (loss) *loss = pe__head_run(m, b, train ? m->w.t2 : NULL);
+    if (train && *loss - *loss == 0) pe__run_backward(m, &p);
+    pe__leave(before);
+    status = pe__sync(m, why);
+    m->ready = status == POSENC_OK;
+    return status;
+}
+
+POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch, posenc_error *why)
+{
+    return pe__run(m, batch, NULL, 0, why);
+}
+POSENC_DEF posenc_status posenc_model_loss(posenc_model *m, const posenc_batch *batch, double *loss,
+                                           posenc_error *why)
+{
+    return pe__run(m, batch, loss, 0, why);
+}
+
+static int pe__finite(posenc_model *m, const posenc_float *data, size_t count)
+{
+    posenc_float piece[1024];
+    for (size_t at = 0; at < count; at += 1024) {
+        size_t n = pe__least(count - at, 1024);
+        m->ops->download(m->ops->user, piece, data + at, n * sizeof *piece);
+        for (size_t i = 0; i < n; i++) if (!(piece[i] - piece[i] == 0)) return 0;
+    }
+    return 1;
+}
+
+/* the first tensor with a NaN or an infinity: parameters, then activations in the order of the forward.
+   An attn.lse is -infinity where a query sees nothing, and that is as it should be. */
+static const char *pe__culprit(posenc_model *m)
+{
+    for (int i = 0; i < m->params_n + m->acts_n; i++) {
+        const posenc_tensor *t = &m->slot[i].t;
+        size_t n = t->count;
+        if (i >= m->params_n && t->shape[0] > m->B * m->T) n = n / t->shape[0] * (size_t)(m->B * m->T);
+        if (!strstr(t->name, "attn.lse") && !pe__finite(m, t->data, n)) return t->name;
+    }
+    return "the loss itself";
+}
+
+static void pe__clear_gradients(posenc_model *m)
+{
+    m->ops->zero(m->ops->user, m->grads, m->param_floats * sizeof(posenc_float));
+}
+
+POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch, double *loss,
+                                            posenc_error *why)
+{
+    posenc_status status;
+    double own;
+    if (!m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "this model was made for inference and cannot train");
+    if (!loss) loss = &own;
+    status = pe__run(m, batch, loss, 1, why);
+    if (status != POSENC_OK || *loss - *loss == 0) return status;
+    pe__clear_gradients(m);
+    return pe__fail(why, POSENC_NOT_FINITE, "step %lu: the loss is %g; first seen in %s", (unsigned long)m->steps,
+                    *loss, pe__culprit(m));
+}
+
+POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row, int rows,
+                                             posenc_error *why)
+{
+    posenc_tensor *w = m->c.tied_head ? m->top.token : m->top.head;
+    int C = m->c.channels, V = w->shape[0], chunk, before;
+    if (!m->ready) return pe__fail(why, POSENC_BAD_INPUT, "logits are there after a forward only");
+    if (row < 0 || rows < 0 || row > pe__head_rows(m) - rows)
+        return pe__fail(why, POSENC_BAD_INPUT, "logits %d to %d were asked for, there are %d", row, row + rows - 1,
+                        pe__head_rows(m));
+    chunk = pe__head_chunk(m->c.batch * m->c.context, V);
+    before = pe__enter(m);
+    for (int r = 0; r < rows; r += chunk) {
+        int n = pe__min(chunk, rows - r);
+        m->ops->linear_forward(m->w.head, pe__hidden(m) + (size_t)(row + r) * C, w->data,
+                               pe__data(m->top.head_bias), n, C, V);
+        m->ops->download(m->ops->user, logits + (size_t)r * V, m->w.head, (size_t)n * V * sizeof *logits);
+    }
+    pe__leave(before);
+    return pe__sync(m, why);
+}
+
+/* Host copies of what one layer's attention read, in one block; the plain version does the rest. */
+static void pe__attention_on_host(posenc_model *m, posenc_float *map, int layer, posenc_float *room)
+{
+    pe__block_saved *s = &m->kept[layer];
+    pe__pass p = { 0, 0 };
+    posenc_turns turns = pe__turns(m);
+    posenc_attention how = pe__how(m, &p, layer, &turns);
+    posenc_tensor *q = pe__q_used(m, s), *k = pe__k_used(m, s);
+    posenc_heads nothing = pe__view(m, NULL, m->c.heads);
+    size_t R = (size_t)m->B * m->T, qn = R * q->shape[1], kn = R * k->shape[1];
+    size_t tn = (size_t)turns.rows * turns.pairs, bn = (size_t)m->c.heads * (2 * m->span + 1);
+    posenc_float *at = room;
+    pe__fill_turns(m, layer);
+    posenc_model_get(m, at, q->data, qn);
+    posenc_model_get(m, at + qn, k->data, kn);
+    at += qn + kn;
+    if (m->turner >= 0) {
+        posenc_model_get(m, at, turns.cosine, tn);
+        posenc_model_get(m, at + tn, turns.sine, tn);
+        turns.cosine = at;
+        turns.sine = at + tn;
+        at += 2 * tn;
+    }
+    if (m->biased) { posenc_model_get(m, at, m->w.bias, bn); how.bias = at; }
+    how.keep = m->padded ? m->host_keep : NULL;
+    how.q_segment = how.k_segment = m->segmented ? m->host_segments : NULL;
+    how.q_at = how.k_at = how.q_at ? m->host_at : NULL;
+    posenc_attention_plain_forward(nothing, map, pe__view(m, room, m->c.heads), pe__view(m, room + qn, m->c.kv_heads),
+                                   nothing, &how);
+}
+
+POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer, posenc_error *why)
+{
+    size_t R = (size_t)m->B * m->T, floats;
+    posenc_float *room;
+    int before;
+    if (!m->ready || m->c.inference)
+        return pe__fail(why, POSENC_BAD_INPUT, m->c.inference ? "an inference model keeps no attention maps"
+                                                               : "attention maps are there after a forward only");
+    if (layer < 0 || layer >= m->c.layers)
+        return pe__fail(why, POSENC_BAD_INPUT, "layer %d of %d was asked for", layer, m->c.layers);
+    floats = R * 2 * m->c.channels + R * 2 * m->rotated + (m->biased ? m->c.heads * (2 * (size_t)m->span + 1) : 0);
+    room = (posenc_float *)POSENC_MALLOC(floats * sizeof *room);
+    if (!room) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for an attention map of layer %d", layer);
+    before = pe__enter(m);
+    pe__attention_on_host(m, map, layer, room);
+    pe__leave(before);
+    POSENC_FREE(room);
+    return pe__sync(m, why);
+}
+
+/* ---- [8] training ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* ---- [8.1] optimizers --------------------------------------------------------------------------------------------------------------------------
+   SGD     g += decay w     m = momentum m + g     w -= rate (m, or g + momentum m with Nesterov, or g)
+   Adam    g += decay w     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2
+           w -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)             (Kingma and Ba 2014)
+   AdamW   w -= rate decay w  instead of touching g                              (Loshchilov and Hutter 2017)
+
+   m and v start at zero and lean towards it; 1 - b^t is what the mean of t steps lacks. The m of SGD starts
+   with the first gradient, as in PyTorch.                                                               */
+
+static double pe__or(double x, double otherwise) { return x == 0 ? otherwise : x < 0 ? 0 : x; }
+
+static void pe__sgd(posenc_float *w, posenc_float *m, const posenc_float *g, ptrdiff_t n, const posenc_optimizer *o,
+                    double rate, double gradient_scale, double decay, uint64_t t)
+{
+    posenc_float mu = PE__F(o->momentum), lr = PE__F(rate), shrink = PE__F(decay), gs = PE__F(gradient_scale);
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < n; i++) {
+        posenc_float d = gs * g[i] + shrink * w[i];
+        if (o->momentum != 0) {
+            m[i] = t == 1 ? d : mu * m[i] + d;
+            d = o->nesterov ? d + mu * m[i] : m[i];
+        }
+        w[i] -= lr * d;
+    }
+}
+
+POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v, const posenc_float *g,
+                                       size_t n, const posenc_optimizer *o, double rate, double gradient_scale,
+                                       double decay, uint64_t t)
+{
+    double b1 = pe__or(o->beta1, 0.9), b2 = pe__or(o->beta2, 0.999);
+    posenc_float eps = PE__F(pe__or(o->eps, 1e-8)), f1 = PE__F(b1), f2 = PE__F(b2), gs = PE__F(gradient_scale);
+    posenc_float step = PE__F(rate / (1 - pow(b1, (double)t))), root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
+    posenc_float keep = PE__F(o->kind == POSENC_ADAMW ? 1 - rate * decay : 1);
+    posenc_float couple = PE__F(o->kind == POSENC_ADAMW ? 0 : decay);
+    ptrdiff_t count = (ptrdiff_t)n;
+    if (o->kind == POSENC_SGD) { pe__sgd(w, m, g, count, o, rate, gradient_scale, decay, t); return; }
+    PE__PARALLEL
+    for (ptrdiff_t i = 0; i < count; i++) {
+        posenc_float d = gs * g[i] + couple * w[i];
+        m[i] = f1 * m[i] + (1 - f1) * d;
+        v[i] = f2 * v[i] + (1 - f2) * d * d;
+        w[i] = keep * w[i] - step * m[i] / (PE__SQRT(v[i]) * root + eps);
+    }
+}
+
+/* Sums of fixed stretches, then the sums in order. */
+POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n)
+{
+    enum { STRETCH = 4096, GROUP = 256 };
+    double total = 0, sum[GROUP];
+    for (size_t from = 0; from < n; from += (size_t)STRETCH * GROUP) {
+        size_t left = n - from;
+        int stretches = left >= (size_t)STRETCH * GROUP ? GROUP : (int)((left + STRETCH - 1) / STRETCH);
+        PE__PARALLEL
+        for (int s = 0; s < stretches; s++) {
+            const posenc_float *at = x + from + (size_t)s * STRETCH;
+            size_t len = pe__least(left - (size_t)s * STRETCH, STRETCH);
+            sum[s] = 0;
+            for (size_t i = 0; i < len; i++) sum[s] += (double)at[i] * at[i];
+        }
+        for (int s = 0; s < stretches; s++) total += sum[s];
+    }
+    return total;
+}
+
+/* Clipping: if the norm of all gradients together is above the limit, all are scaled down to it. The
+   direction stays; a rare huge step does not throw the weights away. */
+POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o, double rate, double *norm,
+                                             posenc_error *why)
+{
+    double squares = 0, length, shrink;
+    int before;
+    if (norm) *norm = 0;
+    if (!m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "this model was made for inference and cannot train");
+    before = pe__enter(m);
+    for (int i = 0; i < m->params_n; i++) {
+        const posenc_tensor *t = &m->slot[i].t;
+        double own = t->frozen ? 0 : m->ops->sum_squares(t->grad, t->count);
+        if (!(own - own == 0)) {
+            pe__leave(before);
+            pe__clear_gradients(m);
+            if (norm) *norm = sqrt(own);
+            return pe__fail(why, POSENC_NOT_FINITE, "step %lu: the gradient of %s is not finite",
+                            (unsigned long)m->steps, t->name);
+        }
+        squares += own;
+    }
+    length = sqrt(squares);
+    if (norm) *norm = length;
+    shrink = o->clip > 0 && length > o->clip ? o->clip / length : 1;
+    for (int i = 0; i < m->params_n; i++) {
+        posenc_tensor *t = &m->slot[i].t;
+        if (!t->frozen)
+            m->ops->optimizer_apply(t->data, t->moment1, t->moment2, t->grad, t->count, o, rate, shrink,
+                                    o->decay * t->decay, m->steps + 1);
+    }
+    m->steps++;
+    pe__leave(before);
+    pe__clear_gradients(m);
+    return pe__sync(m, why);
+}
+
+/* ---- [8.2] schedules --------------------------------------------------------------------------------------------------------------------------------
+   All rise linearly over the warm-up, then: constant stays; linear falls straight to the floor; cosine
+   falls along half a wave; WSD (warm-up, stable, decay) stays and falls straight over its last steps.     */
+
+POSENC_DEF double posenc_rate(const posenc_schedule *s, int64_t step)
+{
+    double floor_rate = s->peak * s->floor, along;
+    int64_t start = s->warmup;                             /* the fall begins here and ends at total      */
+    if (step < s->warmup) return s->peak * (double)(step + 1) / (double)s->warmup;
+    if (s->kind == POSENC_CONSTANT) return s->peak;
+    if (s->kind == POSENC_WSD) {
+        int64_t fall = s->decay > 0 ? s->decay : s->total / 10;
+        start = s->total - fall > s->warmup ? s->total - fall : s->warmup;
+    }
+    if (step < start) return s->peak;
+    if (step >= s->total) return floor_rate;
+    along = (double)(step - start) / (double)(s->total - start);
+    if (s->kind == POSENC_COSINE) along = 0.5 - 0.5 * cos(pe__pi * along);
+    return s->peak + (floor_rate - s->peak) * along;
+}
+
+/* ---- [8.3] the CPU's table of layer functions -------------------------------------------------------------------------------------------------------------- */
+
+static void *pe__cpu_alloc(void *user, size_t bytes) { (void)user; return POSENC_MALLOC(bytes ? bytes : 1); }
+static void pe__cpu_release(void *user, void *memory) { (void)user; POSENC_FREE(memory); }
+static void pe__cpu_copy(void *user, void *to, const void *from, size_t bytes) { (void)user; if (bytes) memcpy(to, from, bytes); }
+static void pe__cpu_zero(void *user, void *memory, size_t bytes) { (void)user; if (bytes) memset(memory, 0, bytes); }
+
+POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
+{
+    static const posenc_backend cpu = {
+        "cpu", NULL, pe__cpu_alloc, pe__cpu_release, pe__cpu_copy, pe__cpu_copy, pe__cpu_zero, pe__cpu_copy, NULL,
+        posenc_linear_forward, posenc_linear_backward, posenc_layernorm_forward, posenc_layernorm_backward,
+        posenc_rmsnorm_forward, posenc_rmsnorm_backward, posenc_activation_forward, posenc_activation_backward,
+        posenc_swiglu_forward, posenc_swiglu_backward, posenc_dropout_apply, posenc_residual,
+        posenc_embedding_forward, posenc_embedding_backward, posenc_pool_forward, posenc_pool_backward,
+        posenc_head_loss, posenc_attention_forward, posenc_attention_backward, posenc_rows_forward,
+        posenc_rows_backward, posenc_turns_fill, posenc_turns_backward, posenc_turn, posenc_turn_back,
+        posenc_gather_forward, posenc_gather_backward, posenc_optimizer_apply, posenc_sum_squares
+    };
+    return &cpu;
+}
+
+/* ---- [9] checkpoint --------------------------------------------------------------------------------------------------
+   A checkpoint is a safetensors file, readable by everybody's tools:
+
+       8 bytes    N, little-endian
+       N bytes    JSON: { "__metadata__": { string: string, ... },
+                          name: { "dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end] }, ... }
+       the rest   data, row-major; offsets count from here and leave no gaps
+
+   Metadata: format "pt", posenc (the config as posenc_config_print writes it), step, note. Weights are under
+   their own names, moments under adam.m.NAME and adam.v.NAME. Random numbers need no state beyond seed and
+   step: they are a hash. Files are read as if an enemy had written them; numbers are little-endian, as is
+   every machine this runs on.                                                                           */
+
+#ifndef POSENC_NO_STDIO
+#include <errno.h>
+#if defined(__unix__) || defined(__APPLE__)
+#ifdef __cplusplus
+#include <unistd.h>
+#else
+int fsync(int);                                       /* POSIX; -std=c99 hides both declarations */
+int fileno(FILE *);
+#endif
+#define PE__FSYNC(f) fsync(fileno(f))
+#else
+#define PE__FSYNC(f) 0
+#endif
+
+#ifdef POSENC_DOUBLE
+#define PE__DTYPE "F64"
+#else
+#define PE__DTYPE "F32"
+#endif
+
+enum { PE__PIECE = 2048 };                            /* numbers that pass through the stack at a time */
+
+/* ---- [9.1] saving ---- */
+
+static void pe__json_string(pe__text *t, const char *s)
+{
+    pe__say(t, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') pe__say(t, "\\%c", *s);
+        else if ((unsigned char)*s < 32) pe__say(t, "\\u%04x", (unsigned char)*s);
+        else pe__say(t, "%c", *s);
+    }
+    pe__say(t, "\"");
+}
+
+static const char *const pe__parts[] = { "", "adam.m.", "adam.v." };       /* weights and the moments */
+
+static posenc_float *pe__part(const posenc_tensor *t, int part)
+{
+    return part == 0 ? t->data : part == 1 ? t->moment1 : t->moment2;
+}
+
+/* the JSON header; called once to measure and once to write */
+static size_t pe__header(char *text, size_t room, posenc_model *m, int parts, const char *note)
+{
+    pe__text t = { NULL, 0, 0 };
+    char config[2048];
+    size_t at = 0;
+    t.at = text;
+    t.room = room;
+    posenc_config_print(config, sizeof config, &m->c);
+    pe__say(&t, "{\"__metadata__\":{\"format\":\"pt\",\"posenc\":");
+    pe__json_string(&t, config);
+    pe__say(&t, ",\"step\":\"%llu\",\"note\":", (unsigned long long)m->steps);
+    pe__json_string(&t, note ? note : "");
+    pe__say(&t, "}");
+    for (int part = 0; part < parts; part++) {
+        for (int i = 0; i < m->params_n; i++) {
+            const posenc_tensor *s = &m->slot[i].t;
+            size_t bytes = s->count * sizeof(posenc_float);
+            pe__say(&t, ",\"%s%s\":{\"dtype\":\"" PE__DTYPE "\",\"shape\":[%d", pe__parts[part], s->name, s->shape[0]);
+            if (s->dims == 2) pe__say(&t, ",%d", s->shape[1]);
+            pe__say(&t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + bytes));
+            at += bytes;
+        }
+    }
+    pe__say(&t, "}");
+    while ((t.used + 8) % 64) pe__say(&t, " ");               /* data begin on a cache line */
+    return t.used;
+}
+
+static int pe__write_data(FILE *f, posenc_model *m, const posenc_float *data, size_t count)
+{
+    posenc_float piece[PE__PIECE];
+    for (size_t at = 0; at < count; at += PE__PIECE) {
+        size_t n = pe__least(count - at, PE__PIECE);
+        m->ops->download(m->ops->user, piece, data + at, n * sizeof *piece);
+        if (fwrite(piece, sizeof *piece, n, f) != n) return 0;
+    }
+    return 1;
+}
+
+static int pe__write_file(FILE *f, posenc_model *m, int parts, const char *header, size_t length)
+{
+    unsigned char size[8];
+    for (int i = 0; i < 8; i++) size[i] = (unsigned char)((uint64_t)length >> (8 * i));
+    if (fwrite(size, 1, 8, f) != 8 || fwrite(header, 1, length, f) != length) return 0;
+    for (int part = 0; part < parts; part++)
+        for (int i = 0; i < m->params_n; i++)
+            if (!pe__write_data(f, m, pe__part(&m->slot[i].t, part), m->slot[i].t.count)) return 0;
+    return fflush(f) == 0 && PE__FSYNC(f) == 0;
+}
+
+POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what, const char *note,
+                                           posenc_error *why)
+{
+    int parts = what == POSENC_WEIGHTS_AND_STATE ? 3 : 1, fine;
+    size_t length = pe__header(NULL, 0, m, parts, note), path_length = strlen(path);
+    char *header, *temporary;
+    FILE *f;
+    if (parts == 3 && !m->grads)
+        return pe__fail(why, POSENC_BAD_CONFIG, "an inference model has no training state to save");
+    header = (char *)POSENC_MALLOC(length + 1 + path_length + 5);
+    if (!header) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s", path);
+    temporary = header + length + 1;
+    snprintf(temporary, path_length + 5, "%s.tmp", path);
+    pe__header(header, length + 1, m, parts, note);
+    f = fopen(temporary, "wb");
+    if (!f) {
+        pe__fail(why, POSENC_FILE, "cannot write %.200s: %s", temporary, strerror(errno));
+        POSENC_FREE(header);
+        return POSENC_FILE;
+    }
+    fine = pe__write_file(f, m, parts, header, length);
+    fine = fclose(f) == 0 && fine;                            /* closed either way */
+    if (!fine || rename(temporary, path) != 0) {
+        pe__fail(why, POSENC_FILE, "cannot write %.200s: %s; nothing was changed", path, strerror(errno));
+        remove(temporary);
+        fine = 0;
+    }
+    POSENC_FREE(header);
+    return fine ? POSENC_OK : POSENC_FILE;
+}
+
+/* ---- [9.2] reading JSON that nobody promised ----
+   Just the grammar of such a header. Every function returns 0 when the text is something else. Strings
+   are decoded where they stand, which never makes them longer, and end in 0.                             */
+
+typedef struct pe__json { char *at, *end; } pe__json;
+
+static void pe__json_blank(pe__json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+}
+static int pe__json_is(pe__json *j, char c)                  /* takes c if it is next */
+{
+    pe__json_blank(j);
+    if (j->at >= j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int pe__json_hex(pe__json *j, unsigned *code)
+{
+    *code = 0;
+    for (int i = 0; i < 4; i++, j->at++) {
+        const char *digits = "0123456789abcdef", *d;
+        char c;
+        if (j->at >= j->end) return 0;
+        c = *j->at >= 'A' && *j->at <= 'F' ? (char)(*j->at + 32) : *j->at;
+        d = c ? strchr(digits, c) : NULL;
+        if (!d) return 0;
+        *code = *code * 16 + (unsigned)(d - digits);
+    }
+    return *code != 0;                                       /* a 0 would end the string early */
+}
+
+/* one escape behind its backslash; writes 1 to 3 bytes of UTF-8 */
+static int pe__json_escape(pe__json *j, char **to)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    unsigned code;
+    const char *found;
+    if (j->at >= j->end || !*j->at) return 0;
+    found = strchr(names, *j->at);
+    if (found) { *(*to)++ = values[found - names]; j->at++; return 1; }
+    if (*j->at++ != 'u' || !pe__json_hex(j, &code)) return 0;
+    if (code < 0x80) { *(*to)++ = (char)code; return 1; }
+    if (code < 0x800) *(*to)++ = (char)(0xC0 | code >> 6);
+    else { *(*to)++ = (char)(0xE0 | code >> 12); *(*to)++ = (char)(0x80 | (code >> 6 & 63)); }
+    *(*to)++ = (char)(0x80 | (code & 63));
+    return 1;
+}
+
+static int pe__json_text(pe__json *j, char **text)
+{
+    char *to;
+    if (!pe__json_is(j, '"')) return 0;
+    *text = to = j->at;
+    while (j->at < j->end && *j->at != '"') {
+        if ((unsigned char)*j->at < 32) return 0;
+        if (*j->at != '\\') *to++ = *j->at++;
+        else { j->at++; if (!pe__json_escape(j, &to)) return 0; }
+    }
+    if (j->at >= j->end) return 0;
+    j->at++;
+    *to = 0;
+    return 1;
+}
+
+static int pe__json_count(pe__json *j, uint64_t *x)          /* a whole number that a double also holds */
+{
+    int digits = 0;
+    pe__json_blank(j);
+    for (*x = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++, digits++) {
+        if (*x > 9007199254740992ull / 10) return 0;
+        *x = *x * 10 + (uint64_t)(*j->at - '0');
+    }
+    return digits > 0;
+}
+
+static int pe__json_counts(pe__json *j, uint64_t *x, int room, int *n)
+{
+    *n = 0;
+    if (!pe__json_is(j, '[')) return 0;
+    if (pe__json_is(j, ']')) return 1;
+    do {
+        if (*n >= room || !pe__json_count(j, &x[*n])) return 0;
+        ++*n;
+    } while (pe__json_is(j, ','));
+    return pe__json_is(j, ']');
+}
+
+/* ---- [9.3] a file, opened and found sound ---- */
+
+typedef struct pe__entry {
+    char *name;
+    int type, dims;                                          /* type: index into pe__types              */
+    uint64_t shape[4], begin, end;
+} pe__entry;
+
+static const struct { const char *name; int bytes; } pe__types[] = { { "F32", 4 }, { "F64", 8 }, { "F16", 2 }, { "BF16", 2 } };
+
+typedef struct pe__file {
+    FILE *f;
+    const char *path;
+    char *header;                                            /* text, then the entries                  */
+    pe__entry *entry;
+    int entries;
+    uint64_t data, size;                                     /* where data begin; how many bytes        */
+    char *config, *step, *note;                              /* from the metadata, or NULL              */
+} pe__file;
+
+static int pe__read_entry(pe__json *j, pe__entry *e)
+{
+    uint64_t range[2];
+    char *key, *type;
+    int seen = 0, n;
+    if (!pe__json_is(j, '{')) return 0;
+    do {
+        if (!pe__json_text(j, &key) || !pe__json_is(j, ':')) return 0;
+        if (!strcmp(key, "dtype")) {
+            if (!pe__json_text(j, &type)) return 0;
+            e->type = -1;
+            for (int i = 0; i < 4; i++) if (!strcmp(type, pe__types[i].name)) e->type = i;
+            seen |= 1;
+        } else if (!strcmp(key, "shape")) {
+            if (!pe__json_counts(j, e->shape, 4, &e->dims)) return 0;
+            seen |= 2;
+        } else if (!strcmp(key, "data_offsets")) {
+            if (!pe__json_counts(j, range, 2, &n) || n != 2) return 0;
+            e->begin = range[0];
+            e->end = range[1];
+            seen |= 4;
+        } else {
+            return 0;
+        }
+    } while (pe__json_is(j, ','));
+    return seen == 7 && pe__json_is(j, '}');
+}
+
+static int pe__read_metadata(pe__json *j, pe__file *file)
+{
+    char *key, *value;
+    if (!pe__json_is(j, '{')) return 0;
+    if (pe__json_is(j, '}')) return 1;
+    do {
+        if (!pe__json_text(j, &key) || !pe__json_is(j, ':') || !pe__json_text(j, &value)) return 0;
+        if (!strcmp(key, "posenc")) file->config = value;
+        if (!strcmp(key, "step")) file->step = value;
+        if (!strcmp(key, "note")) file->note = value;
+    } while (pe__json_is(j, ','));
+    return pe__json_is(j, '}');
+}
+
+static int pe__read_header(pe__file *file, size_t length, int room)
+{
+    pe__json j;
+    char *name;
+    j.at = file->header;
+    j.end = file->header + length;
+    if (!pe__json_is(&j, '{')) return 0;
+    if (!pe__json_is(&j, '}')) {
+        do {
+            if (!pe__json_text(&j, &name) || !pe__json_is(&j, ':')) return 0;
+            if (!strcmp(name, "__metadata__")) {
+                if (!pe__read_metadata(&j, file)) return 0;
+                continue;
+            }
+            if (file->entries >= room) return 0;
+            file->entry[file->entries].name = name;
+            if (!pe__read_entry(&j, &file->entry[file->entries++])) return 0;
+        } while (pe__json_is(&j, ','));
+        if (!pe__json_is(&j, '}')) return 0;
+    }
+    pe__json_blank(&j);
+    return j.at == j.end;
+}
+
+static int pe__entry_order(const void *a, const void *b)
+{
+    const pe__entry *x = (const pe__entry *)a, *y = (const pe__entry *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+/* sizes agree with shapes, and the tensors lie one behind the other from the first byte to the last */
+static posenc_status pe__check_entries(pe__file *file, posenc_error *why)
+{
+    uint64_t at = 0;
+    if (file->entries) qsort(file->entry, (size_t)file->entries, sizeof *file->entry, pe__entry_order);
+    for (int i = 0; i < file->entries; i++) {
+        const pe__entry *e = &file->entry[i];
+        uint64_t bytes = e->type < 0 ? 0 : (uint64_t)pe__types[e->type].bytes;
+        if (e->type < 0) return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s has a type other than F32, F64, F16 or BF16", file->path, e->name);
+        for (int d = 0; d < e->dims; d++) {
+            if (e->shape[d] && bytes > file->size / e->shape[d])
+                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s is larger than the file", file->path, e->name);
+            bytes *= e->shape[d];
+        }
+        if (e->begin != at || e->end < e->begin || e->end - e->begin != bytes || e->end > file->size)
+            return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s lies at %llu to %llu, expected %llu to %llu of %llu",
+                            file->path, e->name, (unsigned long long)e->begin, (unsigned long long)e->end,
+                            (unsigned long long)at, (unsigned long long)(at + bytes), (unsigned long long)file->size);
+        at = e->end;
+    }
+    if (at != file->size)
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s: tensors take %llu bytes, the file has %llu", file->path,
+                        (unsigned long long)at, (unsigned long long)file->size);
+    return POSENC_OK;
+}
+
+static void pe__close(pe__file *file)
+{
+    if (file->f) fclose(file->f);
+    if (file->header) POSENC_FREE(file->header);
+    file->f = NULL;
+    file->header = NULL;
+}
+
+/* length of the header, or 0 if the file's first bytes and its size do not allow one */
+static size_t pe__header_length(pe__file *file)
+{
+    unsigned char size[8];
+    uint64_t length = 0;
+    long total;
+    if (fread(size, 1, 8, file->f) != 8) return 0;
+    for (int i = 0; i < 8; i++) length |= (uint64_t)size[i] << (8 * i);
+    if (fseek(file->f, 0, SEEK_END) != 0 || (total = ftell(file->f)) < 10 || fseek(file->f, 8, SEEK_SET) != 0) return 0;
+    if (length < 2 || length > 100u * 1000 * 1000 || length > (uint64_t)total - 8) return 0;
+    file->data = 8 + length;
+    file->size = (uint64_t)total - file->data;
+    return (size_t)length;
+}
+
+static posenc_status pe__open(pe__file *file, const char *path, posenc_error *why)
+{
+    size_t length, room = 0, offset;
+    posenc_status status;
+    memset(file, 0, sizeof *file);
+    file->path = path;
+    file->f = fopen(path, "rb");
+    if (!file->f) return pe__fail(why, POSENC_FILE, "cannot open %.200s: %s", path, strerror(errno));
+    length = pe__header_length(file);
+    if (!length) {
+        pe__close(file);
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s is not a safetensors file: its first bytes hold no header length", path);
+    }
+    offset = (length + 1 + 15) / 16 * 16;
+    file->header = (char *)POSENC_MALLOC(offset);            /* a '{' for each entry bounds their number */
+    if (file->header && fread(file->header, 1, length, file->f) == length)
+        for (size_t i = 0; i < length; i++) room += file->header[i] == '{';
+    if (file->header && room) {
+        char *larger = (char *)POSENC_MALLOC(offset + room * sizeof(pe__entry));
+        if (larger) memcpy(larger, file->header, length);
+        POSENC_FREE(file->header);
+        file->header = larger;
+    }
+    if (!file->header) {
+        pe__close(file);
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s (%lu bytes)", path, (unsigned long)length);
+    }
+    file->entry = (pe__entry *)(void *)(file->header + offset);
+    if (!room || !pe__read_header(file, length, (int)(room < INT_MAX ? room : INT_MAX)))
+        status = pe__fail(why, POSENC_BAD_FILE, "%.200s: the header of %lu bytes is not a safetensors header", path, (unsigned long)length);
+    else
+        status = pe__check_entries(file, why);
+    if (status != POSENC_OK) pe__close(file);
+    return status;
+}
+
+POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[POSENC_SPEC_TEXT], const char *path,
+                                                  posenc_error *why)
+{
+    pe__file file;
+    posenc_status status = pe__open(&file, path, why);
+    memset(c, 0, sizeof *c);
+    if (status != POSENC_OK) return status;
+    if (!file.config) status = pe__fail(why, POSENC_BAD_FILE, "%.200s was not saved by posenc: it has no config", path);
+    else              status = posenc_config_parse(c, spec, file.config, why);
+    if (status == POSENC_BAD_CONFIG) status = POSENC_BAD_FILE;
+    pe__close(&file);
+    return status;
+}
+
+/* ---- [9.4] loading ---- */
+
+static float pe__from_half(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023u, bits;
+    float x;
+    if (exponent == 0) {                                     /* zero and the numbers below 2^-14 */
+        x = (float)fraction / 16777216.0f;
+        return sign ? -x : x;
+    }
+    bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static posenc_float pe__decode(int type, const unsigned char *p)
+{
+    float f;
+    double d;
+    uint16_t h;
+    uint32_t bits;
+    switch (type) {
+    case 0:  memcpy(&f, p, 4); return f;
+    case 1:  memcpy(&d, p, 8); return PE__F(d);
+    case 2:  memcpy(&h, p, 2); return pe__from_half(h);
+    default: memcpy(&h, p, 2); bits = (uint32_t)h << 16; memcpy(&f, &bits, 4); return f;
+    }
+}
+
+/* reads one tensor; with to NULL only sees whether it can be read */
+static int pe__read_tensor(pe__file *file, const pe__entry *e, posenc_model *m, posenc_float *to)
+{
+    unsigned char raw[PE__PIECE * 8];
+    posenc_float piece[PE__PIECE];
+    size_t width = (size_t)pe__types[e->type].bytes, count = (size_t)((e->end - e->begin) / width);
+    if (fseek(file->f, (long)(file->data + e->begin), SEEK_SET) != 0) return 0;
+    for (size_t at = 0; at < count; at += PE__PIECE) {
+        size_t n = pe__least(count - at, PE__PIECE);
+        if (fread(raw, width, n, file->f) != n) return 0;
+        for (size_t i = 0; i < n; i++) piece[i] = pe__decode(e->type, raw + i * width);
+        if (to) m->ops->upload(m->ops->user, to + at, piece, n * sizeof *piece);
+    }
+    return 1;
+}
+
+static const pe__entry *pe__find_entry(const pe__file *file, const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    for (int i = 0; i < file->entries; i++)
+        if (!strncmp(file->entry[i].name, prefix, n) && !strcmp(file->entry[i].name + n, name)) return &file->entry[i];
+    return NULL;
+}
+
+/* every tensor of the model is there in its shape, and (weights) the file has none that the model lacks */
+static posenc_status pe__match(pe__file *file, posenc_model *m, int parts, posenc_error *why)
+{
+    for (int part = 0; part < parts; part++) {
+        for (int i = 0; i < m->params_n; i++) {
+            const posenc_tensor *t = &m->slot[i].t;
+            const pe__entry *e = pe__find_entry(file, pe__parts[part], t->name);
+            if (!e) return pe__fail(why, POSENC_BAD_FILE, "%.200s has no %s%s", file->path, pe__parts[part], t->name);
+            if (e->dims != t->dims || e->shape[0] != (uint64_t)t->shape[0]
+                || (t->dims == 2 && e->shape[1] != (uint64_t)t->shape[1]))
+                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s is %llu x %llu, the model wants %d x %d", file->path,
+                                pe__parts[part], t->name, (unsigned long long)e->shape[0],
+                                (unsigned long long)(e->dims > 1 ? e->shape[1] : 1), t->shape[0], t->dims == 2 ? t->shape[1] : 1);
+            if (!pe__read_tensor(file, e, m, NULL)) return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s cannot be read", file->path, pe__parts[part], t->name);
+        }
+    }
+    for (int i = 0; i < file->entries; i++) {
+        const posenc_tensor *t;
+        if (!strncmp(file->entry[i].name, "adam.", 5)) continue;
+        t = posenc_model_find(m, file->entry[i].name);
+        if (!t || !(t >= &m->slot[0].t && t <= &m->slot[m->params_n - 1].t))
+            return pe__fail(why, POSENC_BAD_FILE, "%.200s has a tensor the model lacks: %.60s", file->path, file->entry[i].name);
+    }
+    return POSENC_OK;
+}
+
+/* step and seed, all the state that random numbers have */
+static posenc_status pe__read_state(const pe__file *file, uint64_t *steps, uint64_t *seed, posenc_error *why)
+{
+    posenc_config c;
+    char spec[POSENC_SPEC_TEXT];
+    pe__json j;
+    memset(&c, 0, sizeof c);
+    if (!file->step || !file->config)
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s has no training state", file->path);
+    j.at = file->step;
+    j.end = file->step + strlen(file->step);
+    if (!pe__json_count(&j, steps) || j.at != j.end)
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s: step '%.30s' is not a count", file->path, file->step);
+    if (posenc_config_parse(&c, spec, file->config, why) != POSENC_OK) return POSENC_BAD_FILE;
+    *seed = c.seed;
+    return POSENC_OK;
+}
+
+POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, int what, char *note, size_t room,
+                                           posenc_error *why)
+{
+    int parts = what == POSENC_WEIGHTS_AND_STATE ? 3 : 1;
+    uint64_t steps = 0, seed = m->c.seed;
+    pe__file file;
+    posenc_status status;
+    if (parts == 3 && !m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "an inference model takes weights only");
+    if ((status = pe__open(&file, path, why)) != POSENC_OK) return status;
+    status = pe__match(&file, m, parts, why);                 /* reads all of it once, changing nothing   */
+    if (status == POSENC_OK && parts == 3) status = pe__read_state(&file, &steps, &seed, why);
+    for (int part = 0; part < parts && status == POSENC_OK; part++)
+        for (int i = 0; i < m->params_n && status == POSENC_OK; i++) {
+            const posenc_tensor *t = &m->slot[i].t;
+            if (!pe__read_tensor(&file, pe__find_entry(&file, pe__parts[part], t->name), m, pe__part(t, part)))
+                status = pe__fail(why, POSENC_BAD_FILE, "%.200s changed while it was read", path);
+        }
+    if (status == POSENC_OK && parts == 3) { m->steps = steps; m->c.seed = seed; }
+    if (status == POSENC_OK && note && room) snprintf(note, room, "%s", file.note ? file.note : "");
+    if (status == POSENC_OK && m->grads) pe__clear_gradients(m);
+    m->ready = 0;
+    pe__close(&file);
+    return status;
+}
+#endif /* POSENC_NO_STDIO */
+
+/* ================ from here on, only speed ======================================================================
+   Everything below computes what [4] to [6] say, faster. POSENC_NO_SIMD leaves the plain C stamp alone,
+   and every test passes with it.                                                                        */
+
+/* ---- [10] which CPU is this ------------------------------------------------------------------------------------ */
+
+#if !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__x86_64__) && defined(__GNUC__)
+#define PE__X86 1
+#include <immintrin.h>
+#endif
+
+#if defined(__clang__)
+#define PE__UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define PE__UNROLL _Pragma("GCC unroll 16")
+#else
+#define PE__UNROLL
+#endif
+
+/* c (rows of c_row) = base + sum over p < k of a[i*a_row + p*a_col] * b[p*columns + j], for one full tile.
+   base is NULL (zero) or a row (base_row 0) or a matrix: c itself to add to it.                          */
+typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b,
+                      posenc_float *c, ptrdiff_t c_row, const posenc_float *base, ptrdiff_t base_row);
+
+typedef struct pe__kernels { const char *name; pe__tile *tile; int rows, columns; } pe__kernels;
+
+/* ---- [11] kernels ------------------------------------------------------------------------------------------------ */
+
+/* ---- [11.1] the tile: written once, stamped per machine ------------------------------------------------------------
+   A block of ROWS x (VECTORS*W) sums stays in registers while k runs: each step loads VECTORS vectors of
+   b and broadcasts ROWS numbers of a. The sum over k runs in order for every element whatever the vector
+   width, and the fused multiply-add is called by name (gcc fuses a*b+c in gnu modes only), so that all
+   SIMD stamps give the same bits. Rows of a are reached from every third pointer, because x86 has
+   addresses for p, p + ld and p + 2 ld and not enough registers for twelve pointers.                     */
+
+#define PE__TILE(NAME, ATTRIBUTE, V, LOAD, STORE, SPLAT, FMA, ADD, ROWS, VECTORS, W)                      \
+ATTRIBUTE static void NAME(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,                \
+                           const posenc_float *b, posenc_float *c, ptrdiff_t c_row,                       \
+                           const posenc_float *base, ptrdiff_t base_row)                                  \
+{                                                                                                         \
+    V sum[ROWS][VECTORS];                                                                                 \
+    const posenc_float *third[(ROWS + 2) / 3];                                                            \
+    PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] = a + 3 * i * a_row;                     \
+    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                             \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = SPLAT(0);                                \
+    for (int p = 0; p < k; p++, b += VECTORS * W) {                                                       \
+        V bv[VECTORS];                                                                                    \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) bv[v] = LOAD(b + v * W);                             \
+        PE__UNROLL for (int i = 0; i < ROWS; i++) {                                                       \
+            V ai = SPLAT(third[i / 3][i % 3 * a_row]);                                                    \
+            PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = FMA(ai, bv[v], sum[i][v]);           \
+        }                                                                                                 \
+        PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] += a_col;                            \
+    }                                                                                                     \
+    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                             \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) {                                                    \
+            if (base) sum[i][v] = ADD(LOAD(base + i * base_row + v * W), sum[i][v]);                      \
+            STORE(c + i * c_row + v * W, sum[i][v]);                                                      \
+        }                                                                                                 \
+}
+
+#define PE__ADD(x, y) ((x) + (y))
+#if defined(POSENC_DETERMINISTIC) && !defined(POSENC_DOUBLE)
+#define PE__MULTIPLY_ADD(x, y, z) fmaf(x, y, z)
+#else
+#define PE__MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
+#endif
+
+#if defined(__GNUC__) && !defined(POSENC_DETERMINISTIC) && !defined(POSENC_DOUBLE)
+typedef float pe__v4 __attribute__((vector_size(16), aligned(4), may_alias));
+#define PE__LOAD4(p)     (*(const pe__v4 *)(p))
+#define PE__STORE4(p, x) (*(pe__v4 *)(p) = (x))
+#define PE__SPLAT4(x)    (pe__splat4(x))
+static PE__UNUSED pe__v4 pe__splat4(float x) { pe__v4 v = { x, x, x, x }; return v; }
+enum { PE__C_ROWS = 4, PE__C_COLUMNS = 8 };
+PE__TILE(pe__tile_c, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD, PE__ADD, 4, 2, 4)
+#else
+#define PE__LOAD1(p)     (*(p))
+#define PE__STORE1(p, x) (*(p) = (x))
+#define PE__SPLAT1(x)    ((posenc_float)(x))
+enum { PE__C_ROWS = 4, PE__C_COLUMNS = 4 };
+PE__TILE(pe__tile_c, PE__UNUSED, posenc_float, PE__LOAD1, PE__STORE1, PE__SPLAT1, PE__MULTIPLY_ADD, PE__ADD, 4, 4, 1)
+#endif
+
+#ifdef PE__X86
+PE__TILE(pe__tile_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_loadu_ps, _mm256_storeu_ps,
+         _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, 6, 2, 8)
+PE__TILE(pe__tile_avx512, __attribute__((target("avx512f"))), __m512, _mm512_loadu_ps, _mm512_storeu_ps,
+         _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 12, 2, 16)
+#endif
+
+static const pe__kernels pe__tiers[] = {                               /* from the slowest to the fastest */
+    { "c", pe__tile_c, PE__C_ROWS, PE__C_COLUMNS },
+#ifdef PE__X86
+    { "avx2",   pe__tile_avx2,    6, 16 },
+    { "avx512", pe__tile_avx512, 12, 32 },
+#endif
+};
+enum { PE__TIERS = sizeof pe__tiers / sizeof *pe__tiers, PE__TILE_ROWS = 12, PE__TILE_COLUMNS = 32 };
+
+static int pe__tier_runs(int i)
+{
+#ifdef PE__X86
+    if (i == 1) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (i == 2) return __builtin_cpu_supports("avx512f") != 0;
+#endif
+    return i == 0;
+}
+
+/* 0: not asked yet, else tier + 1. The only state that outlives a call; relaxed, since every thread would
+   find the same answer. */
+static int pe__tier_chosen;
+#if defined(__GNUC__)
+#define PE__READ(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define PE__WRITE(x, y) __atomic_store_n(&(x), (y), __ATOMIC_RELAXED)
+#else
+#define PE__READ(x)     (x)
+#define PE__WRITE(x, y) ((x) = (y))
+#endif
+
+static const pe__kernels *pe__kernels_now(void)
+{
+    int chosen = PE__READ(pe__tier_chosen);
+    if (!chosen) {
+        chosen = 1;
+        for (int i = 0; i < PE__TIERS; i++) if (pe__tier_runs(i)) chosen = i + 1;
+        PE__WRITE(pe__tier_chosen, chosen);
+    }
+    return &pe__tiers[chosen - 1];
+}
+
+POSENC_DEF const char *posenc_cpu_tier(void) { return pe__kernels_now()->name; }
+
+POSENC_DEF int posenc_use_tier(const char *name)
+{
+    if (!name) { PE__WRITE(pe__tier_chosen, 0); return 1; }
+    for (int i = 0; i < PE__TIERS; i++) {
+        if (strcmp(name, pe__tiers[i].name) || !pe__tier_runs(i)) continue;
+        PE__WRITE(pe__tier_chosen, i + 1);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- [11.2] packing and loops ----------------------------------------------------------------------------------------
+   b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it front to
+   back (this is also where a transposed b turns straight); a is read where it lies. One sliver takes 16 KB
+   of stack and stays in the first cache while all rows of a pass by it.
+
+        b  +----+----+----+          packed sliver: k = 0 | columns 0..31 | k = 1 | columns 0..31 | ...
+           | s0 | s1 | s2 | DEPTH                   past the edge: zeros
+           +----+----+----+
+           |    |    |    |          The depth is the same in every tier: it decides in which order partial
+           +----+----+----+          sums meet c.                                                          */
+
+enum { PE__DEPTH = 128 };
+
+static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col, int depth,
+                     int columns, int width)
+{
+    for (int p = 0; p < depth; p++, to += width) {
+        const posenc_float *from = b + p * b_row;
+        if (b_col == 1) memcpy(to, from, (size_t)columns * sizeof *to);
+        else for (int j = 0; j < columns; j++) to[j] = from[j * b_col];
+        for (int j = columns; j < width; j++) to[j] = 0;
+    }
+}
+
+/* a tile that hangs over the edge: whole in a corner of the stack, then the part that exists */
+static void pe__tile_edge(const pe__kernels *now, int k, const posenc_float *a, ptrdiff_t a_row,
+                          ptrdiff_t a_col, const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
+                          const posenc_float *base, ptrdiff_t base_row, int rows, int columns)
+{
+    posenc_float whole[PE__TILE_ROWS * PE__TILE_COLUMNS], some[PE__TILE_ROWS * PE__DEPTH];
+    int width = now->columns;
+    if (rows < now->rows) {                      /* rows past the end may not be read: copy what there is */
+        memset(some, 0, sizeof some);
+        for (int p = 0; p < k; p++)
+            for (int i = 0; i < rows; i++) some[p * now->rows + i] = a[i * a_row + p * a_col];
+        a = some;
+        a_row = 1;
+        a_col = now->rows;
+    }
+    now->tile(k, a, a_row, a_col, b, whole, width, NULL, 0);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            c[i * c_row + j] = (base ? base[i * base_row + j] : 0) + whole[i * width + j];
+}
+
+static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const posenc_float *a,
+                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                              ptrdiff_t b_col, const posenc_float *bias, int add)
+{
+    const pe__kernels *now = pe__kernels_now();
+    posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
+    for (int j = 0; j < n; j += now->columns) {
+        int columns = pe__min(now->columns, n - j), p = 0;
+        do {                                                      /* once even for k = 0: c = bias or 0 */
+            int depth = pe__min(PE__DEPTH, k - p), first = p == 0;
+            pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, now->columns);
+            for (int i = 0; i < m; i += now->rows) {
+                int rows = pe__min(now->rows, m - i);
+                posenc_float *to = c + i * c_row + j;
+                const posenc_float *from = a + i * a_row + p * a_col;
+                const posenc_float *base = !first || add ? to : bias ? bias + j : NULL;
+                ptrdiff_t base_row = !first || add ? c_row : 0;
+                if (rows == now->rows && columns == now->columns)
+                    now->tile(depth, from, a_row, a_col, sliver, to, c_row, base, base_row);
+                else
+                    pe__tile_edge(now, depth, from, a_row, a_col, sliver, to, c_row, base, base_row, rows,
+                                  columns);
+            }
+            p += PE__DEPTH;
+        } while (p < k);
+    }
+}
+
+/* Cuts c into blocks of rows and slivers of columns and lets each have one owner. The cut does not touch
+   the order of any sum, so it may be as it likes.                                                         */
+static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
+                        ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                        const posenc_float *bias, int add)
+{
+    enum { ROWS = 240 };                                          /* a multiple of every tile's rows */
+    int width = pe__kernels_now()->columns;
+    int blocks = (m + ROWS - 1) / ROWS, slivers = (n + width - 1) / width;
+    if ((double)m * n * k < 1e5) {                                /* too small for a second thread    */
+        pe__product_block(c, n, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
+        return;
+    }
+    PE__PARALLEL
+    for (int u = 0; u < blocks * slivers; u++) {
+        int i = u % blocks * ROWS, j = u / blocks * width;
+        pe__product_block(c + (size_t)i * n + j, n, pe__min(ROWS, m - i), pe__min(width, n - j), k,
+                          a + i * a_row, a_row, a_col, b + j * b_col, b_row, b_col,
+                          bias ? bias + j : NULL, add);
+    }
+}
+
+#endif /* POSENC_IMPLEMENTED */
+#endif /* POSENC_IMPLEMENTATION: end of implementation */
+
+/* ---- [12] licence ---------------------------------------------------------------------------------------------------
+   MIT License
+
+   Copyright (c) 2026 the posenc authors
+
+   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+   documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+   rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+   persons to whom the Software is furnished to do so, subject to the following conditions:
+
+   The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+   Software.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+   WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+   COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+   OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.     */
