@@ -54,7 +54,7 @@
 #ifndef POSENC_H
 #define POSENC_H
 
-/* ---- [1] platform ------------------------------------------------------------------------------ */
+/* ---- [1] platform ---------------------------------------------------------------------------- */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,17 +84,17 @@ typedef float posenc_float;
 extern "C" {
 #endif
 
-/* ---- [2] PUBLIC API ------------------------------------------------------------------------------
+/* ---- [2] PUBLIC API -----------------------------------------------------------------------------
 
    One legend for all sizes:  B batch   T time (tokens)   C channels   H heads   D width of a head
                               F hidden width   V vocabulary   L layers   R rows (B*T, or any)
-   Arguments come as outputs, saved, inputs, weights, sizes. The gradient of x is dx.
-   Gradients of parameters are ADDED to, gradients of activations are OVERWRITTEN; exceptions say so.
-   Arrays are row-major and contiguous, last index fastest. Weights are (out, in), as in PyTorch.   */
+   Arguments come as outputs, saved, inputs, weights, sizes. The gradient of x is dx. Gradients
+   of parameters are ADDED to, gradients of activations are OVERWRITTEN; exceptions say so.
+   Arrays are row-major and contiguous, last index fastest. Weights are (out, in), as in PyTorch. */
 
-/* ---- [2.1] status ---------------------------------------------------------------------------------
+/* ---- [2.1] status -------------------------------------------------------------------------------
    Calls that prepare (parse, create, load) return a status and leave a sentence with the numbers in
-   *why, which may be NULL. Calls that apply are void.                                              */
+   *why, which may be NULL. Calls that apply are void.                                            */
 
 typedef enum posenc_status {
     POSENC_OK = 0,
@@ -111,30 +111,30 @@ typedef struct posenc_error { char text[512]; } posenc_error;
 /* the status in a few words; takes an int, so that it fits printers of enums */
 POSENC_DEF const char *posenc_explain(int status);
 
-/* ---- [2.2] the encodings: one row each ------------------------------------------------------------
+/* ---- [2.2] the encodings: one row each ----------------------------------------------------------
    From this table come the enum, the names, the spec strings, the tests' loops and README's table.
-   Columns: token, name, where it enters, parameters learnt, keys of its spec string, one line.      */
+   Columns: token, name, where it enters, parameters learnt, keys of its spec string, one line.   */
 
-#define POSENC_ENCODINGS(X)                                                                           \
-    X(NONE,       "none",       NOWHERE,   0, "",                                                     \
-      "no position at all: the control")                                                              \
-    X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base",                                                 \
-      "fixed waves of many lengths added to the embedding")                                           \
-    X(LEARNED,    "learned",    EMBEDDING, 1, "rows,init",                                            \
-      "a free vector for each position")                                                              \
-    X(SININIT,    "sininit",    EMBEDDING, 1, "rows,base",                                            \
-      "a free vector for each position that starts as sinusoidal")                                    \
-    X(CONTINUOUS, "continuous", EMBEDDING, 1, "hidden,length,init",                                       \
-      "a small network that turns the position into a vector")                                        \
-    X(ROPE,       "rope",       QUERY_KEY, 0, "base,layout,dim",                                      \
-      "turn queries and keys by an angle that grows with the position")                               \
-    X(LROPE,      "lrope",      QUERY_KEY, 1, "base,layout,dim",                                      \
-      "rope whose frequencies are trained, layer by layer")                                           \
-    X(RELATIVE,   "relative",   SCORE,     1, "distance,init",                                        \
-      "a learned number per head and clipped distance")                                               \
-    X(ALIBI,      "alibi",      SCORE,     0, "bias_max",                                             \
-      "a penalty that grows with the distance, one slope per head")                                   \
-    X(T5,         "t5",         SCORE,     1, "buckets,distance,bidirectional,init",                  \
+#define POSENC_ENCODINGS(X)                                                                        \
+    X(NONE,       "none",       NOWHERE,   0, "",                                                  \
+      "no position at all: the control")                                                           \
+    X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base",                                              \
+      "fixed waves of many lengths added to the embedding")                                        \
+    X(LEARNED,    "learned",    EMBEDDING, 1, "rows,init",                                         \
+      "a free vector for each position")                                                           \
+    X(SININIT,    "sininit",    EMBEDDING, 1, "rows,base",                                         \
+      "a free vector for each position that starts as sinusoidal")                                 \
+    X(CONTINUOUS, "continuous", EMBEDDING, 1, "hidden,length,init",                                \
+      "a small network that turns the position into a vector")                                     \
+    X(ROPE,       "rope",       QUERY_KEY, 0, "base,layout,dim",                                   \
+      "turn queries and keys by an angle that grows with the position")                            \
+    X(LROPE,      "lrope",      QUERY_KEY, 1, "base,layout,dim",                                   \
+      "rope whose frequencies are trained, layer by layer")                                        \
+    X(RELATIVE,   "relative",   SCORE,     1, "distance,init",                                     \
+      "a learned number per head and clipped distance")                                            \
+    X(ALIBI,      "alibi",      SCORE,     0, "bias_max",                                          \
+      "a penalty that grows with the distance, one slope per head")                                \
+    X(T5,         "t5",         SCORE,     1, "buckets,distance,bidirectional,init",               \
       "a learned number per head and logarithmic bucket of distances")
 
 typedef enum posenc_where {                 /* where an encoding enters */
@@ -156,42 +156,43 @@ typedef struct posenc_encoding_info {
 /* row i of the table, or NULL outside it */
 POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i);
 
-/* ---- [2.3] spec strings ---------------------------------------------------------------------------
+/* ---- [2.3] spec strings -------------------------------------------------------------------------
    name[:key=value,...] joined with '+':   rope    rope:base=500000,layout=half    learned+alibi
-   The same choices are fields of a plain struct; zero means the default given beside the field.     */
+   The same choices are fields of a plain struct; zero means the default given beside the field.  */
 
-typedef enum posenc_layout {                /* which channels form a pair that rope turns            */
-    POSENC_LAYOUT_DEFAULT,                  /* in a spec: half                                       */
-    POSENC_INTERLEAVED,                     /* (2i, 2i+1): GPT-J, original LLaMA, RoFormer           */
-    POSENC_HALF                             /* (i, i + n/2): GPT-NeoX, Hugging Face Llama            */
+typedef enum posenc_layout {                /* which channels form a pair that rope turns         */
+    POSENC_LAYOUT_DEFAULT,                  /* in a spec: half                                    */
+    POSENC_INTERLEAVED,                     /* (2i, 2i+1): GPT-J, original LLaMA, RoFormer        */
+    POSENC_HALF                             /* (i, i + n/2): GPT-NeoX, Hugging Face Llama         */
 } posenc_layout;
 
 typedef struct posenc_spec {
-    int encoding;                           /* POSENC_ROPE, ...                                      */
-    double base;                            /* 10000    sinusoidal, sininit, rope, lrope             */
-    int layout;                             /* half     rope, lrope                                  */
-    int dim;                                /* head width: leading channels that turn  rope, lrope   */
-    int rows;                               /* context  rows of the table     learned, sininit       */
-    int hidden;                             /* 128      width of the network  continuous             */
-    double length;                          /* context  u = position / length continuous             */
-    int distance;                           /* 128      clip distance         relative, t5           */
-    int buckets;                            /* 32                             t5                     */
-    int bidirectional;                      /* t5: 1 yes, -1 no; 0: yes unless the model is causal   */
-    double bias_max;                        /* 8        alibi's slopes: 2^(-bias_max*(h+1)/H)        */
-    double init;                            /* 0.02     standard deviation of a learned table        */
+    int encoding;                           /* POSENC_ROPE, ...                                   */
+    double base;                            /* 10000    sinusoidal, sininit, rope, lrope          */
+    int layout;                             /* half     rope, lrope                               */
+    int dim;                               /* head width: leading channels that turn  rope, lrope */
+    int rows;                               /* context  rows of the table     learned, sininit    */
+    int hidden;                             /* 128      width of the network  continuous          */
+    double length;                          /* context  u = position / length continuous          */
+    int distance;                           /* 128      clip distance         relative, t5        */
+    int buckets;                            /* 32                             t5                  */
+    int bidirectional;                     /* t5: 1 yes, -1 no; 0: yes unless the model is causal */
+    double bias_max;                        /* 8        alibi's slopes: 2^(-bias_max*(h+1)/H)     */
+    double init;                            /* 0.02     standard deviation of a learned table     */
 } posenc_spec;
 
-enum { POSENC_SPEC_TEXT = 512, POSENC_SPECS = 8 };   /* longest spec string; most encodings in one */
+enum { POSENC_SPEC_TEXT = 512, POSENC_SPECS = 8 };  /* longest spec string; most encodings in one */
 
-/* Fills list[0..*count-1]; room says how many fit. Text NULL or "" means none.                       */
+/* Fills list[0..*count-1]; room says how many fit. Text NULL or "" means none.                   */
 POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
                                            const char *text, posenc_error *why);
-/* Writes the list as a spec string of at most room bytes, ending in 0; returns the length needed.    */
+/* Writes the list as a spec string of at most room bytes, ending in 0; returns the length
+   needed.                                                                                        */
 POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *list, int count);
 
-/* ---- [2.4] views and positions ---------------------------------------------------------------------
+/* ---- [2.4] views and positions ------------------------------------------------------------------
    A view of somebody else's queries, keys or values: element (b,t,h,d) lives at
-   data[b*sb + t*st + h*sh + d]. Strides are counted in elements; d is contiguous.                    */
+   data[b*sb + t*st + h*sh + d]. Strides are counted in elements; d is contiguous.                */
 
 typedef struct posenc_heads {
     posenc_float *data;
@@ -202,48 +203,53 @@ typedef struct posenc_heads {
 POSENC_DEF posenc_heads posenc_heads_bthd(posenc_float *data, int B, int T, int H, int D);
 POSENC_DEF posenc_heads posenc_heads_bhtd(posenc_float *data, int B, int H, int T, int D);
 
-/* Positions are doubles everywhere: exact past 2^24, fractional when wanted. NULL means 0..T-1.      */
-POSENC_DEF void posenc_positions_range (double *p, int T, double offset);         /* offset + t       */
+/* Positions are doubles everywhere: exact past 2^24, fractional when wanted. NULL means 0..T-1.  */
+POSENC_DEF void posenc_positions_range (double *p, int T, double offset);         /* offset + t   */
 POSENC_DEF void posenc_positions_mask  (double *p, const unsigned char *keep, int B, int T);
-                                         /* counts real tokens only; padding gets max(0, count - 1)  */
+                                       /* counts real tokens only; padding gets max(0, count - 1) */
 POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, int T);
-                                         /* starts again at 0 wherever the segment number changes    */
+                                         /* starts again at 0 wherever the segment number changes */
 
-/* ---- [2.5] door one: encodings on your own buffers -------------------------------------------------
-   Pure functions, no allocation, no state. Angles are computed in double and applied in float.       */
+/* ---- [2.5] door one: encodings on your own buffers ----------------------------------------------
+   Pure functions, no allocation, no state. Angles are computed in double and applied in float.   */
 
-/* Added to embeddings. x (B,T,C); pos (T) shared by the batch; tables (T,C) or (rows,C).             */
+/* Added to embeddings. x (B,T,C); pos (T) shared by the batch; tables (T,C) or (rows,C).         */
 
 /* table[t,2i] = sin(p_t w_i), table[t,2i+1] = cos(p_t w_i), w_i = base^(-2i/C). Overwrites table.
-   Odd C: the last channel is the sine of the last frequency.                                         */
-POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C, double base);
-/* x[b,t] += table[t]: for any table. Backward: dtable[t] += sum over b of dx[b,t]; dx passes as it is.*/
-POSENC_DEF void posenc_rows_forward (posenc_float *x, const posenc_float *table, int B, int T, int C);
-POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T, int C);
+   Odd C: the last channel is the sine of the last frequency.                                     */
+POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C,
+                                  double base);
+/* x[b,t] += table[t]: for any table. Backward: dtable[t] += sum over b of dx[b,t]; dx passes as
+   it is.                                                                                         */
+POSENC_DEF void posenc_rows_forward(posenc_float *x, const posenc_float *table, int B, int T,
+                                    int C);
+POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T,
+                                     int C);
 /* x[b,t] += table[p_t]. Backward: dtable[p_t] += dx[b,t]. Positions are rounded to the nearest row;
-   one outside 0..rows-1 adds nothing and learns nothing.                                             */
-POSENC_DEF void posenc_learned_forward (posenc_float *x, const posenc_float *table, const double *pos,
-                                        int B, int T, int C, int rows);
-POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx, const double *pos,
-                                        int B, int T, int C, int rows);
+   one outside 0..rows-1 adds nothing and learns nothing.                                         */
+POSENC_DEF void posenc_learned_forward(posenc_float *x, const posenc_float *table,
+                                       const double *pos, int B, int T, int C, int rows);
+POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx,
+                                        const double *pos, int B, int T, int C, int rows);
 
 /* x[b,t] += W3 relu(W2 relu(W1 u + b1) + b2) + b3 with u = p_t / length.
    w1 (hidden)  b1 (hidden)  w2 (hidden,hidden)  b2 (hidden)  w3 (C,hidden)  b3 (C)
-   scratch: posenc_continuous_scratch(T,C,hidden) elements, kept untouched from forward to backward.  */
+   scratch: posenc_continuous_scratch(T,C,hidden) elements, kept untouched from forward to
+   backward.                                                                                      */
 typedef struct posenc_continuous { posenc_float *w1, *b1, *w2, *b2, *w3, *b3; } posenc_continuous;
 POSENC_DEF size_t posenc_continuous_scratch(int T, int C, int hidden);
-POSENC_DEF void posenc_continuous_forward (posenc_float *x, posenc_float *scratch,
-                                           const posenc_continuous *w, const double *pos, double length,
-                                           int B, int T, int C, int hidden);
+POSENC_DEF void posenc_continuous_forward(posenc_float *x, posenc_float *scratch,
+                                          const posenc_continuous *w, const double *pos,
+                                          double length, int B, int T, int C, int hidden);
 POSENC_DEF void posenc_continuous_backward(const posenc_continuous *dw, const posenc_float *dx,
                                            posenc_float *scratch, const posenc_continuous *w,
                                            int B, int T, int C, int hidden);
 
-/* Turning queries and keys, in place. pos (T), or (B,T) with posenc_turns below. D must be even.     */
+/* Turning queries and keys, in place. pos (T), or (B,T) with posenc_turns below. D must be even. */
 POSENC_DEF void posenc_rope_forward (posenc_heads x,  const double *pos, int layout, double base);
 POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int layout, double base);
 /* The same with frequencies scale_i * w_i, scale (D/2). Backward turns dx back in place and adds to
-   dscale; x holds the queries or keys as they were BEFORE the turn.                                  */
+   dscale; x holds the queries or keys as they were BEFORE the turn.                              */
 POSENC_DEF void posenc_lrope_forward (posenc_heads x, const posenc_float *scale, const double *pos,
                                       int layout, double base);
 POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, posenc_heads x,
@@ -251,180 +257,196 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
                                       double base);
 
 /* What both are made of: a table of cosines and sines, and one function that applies it.
-   cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares them.
-   Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left alone.         */
+   cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares
+   them. Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left
+   alone.                                                                                         */
 typedef struct posenc_turns {
     posenc_float *cosine, *sine;
     int rows, pairs, row_b, offset, layout;
 } posenc_turns;
 /* frequency[i] = base^(-2i/dim), i < dim/2 */
 POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base);
-/* angle = pos[r] * frequency[i] * (scale ? scale[i] : 1); cosine and sine times magnitude            */
+/* angle = pos[r] * frequency[i] * (scale ? scale[i] : 1); cosine and sine times magnitude        */
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
                                   const posenc_float *scale, double magnitude);
-/* dscale[i] += sum of p * frequency[i] * dangle, from x before the turn and its gradient dx          */
+/* dscale[i] += sum of p * frequency[i] * dangle, from x before the turn and its gradient dx      */
 POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
-                                      posenc_turns turns, const double *pos, const double *frequency);
-POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns);      /* forward, in place      */
-POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns);      /* its transpose          */
+                                      posenc_turns turns, const double *pos,
+                                      const double *frequency);
+POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns);      /* forward, in place  */
+POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns);      /* its transpose      */
 
-/* Added to scores. A bias that depends on the distance d = p_i - p_j alone (query minus key, positive
-   for the past) is one vector per head: bias (H, future + 1 + past), entry d + future for
-   d = -future .. past. It is never a T x T matrix; attention [2.7] reads it as it is.
-   All of these ADD to bias, so that several may be combined: clear it first.                         */
+/* Added to scores. A bias that depends on the distance d = p_i - p_j alone (query minus key,
+   positive for the past) is one vector per head: bias (H, future + 1 + past), entry d + future
+   for d = -future .. past. It is never a T x T matrix; attention [2.7] reads it as it is. All of
+   these ADD to bias, so that several may be combined: clear it first.                            */
 POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max);
-POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future, double bias_max);
-/* table (2*clip + 1, H), row clamp(-d, -clip, clip) + clip. Backward adds to dtable.                 */
-POSENC_DEF void posenc_relative_forward (posenc_float *bias, const posenc_float *table, int clip, int H,
-                                         int past, int future);
-POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip, int H,
-                                         int past, int future);
-/* table (buckets, H); small distances have a bucket each, larger ones share them logarithmically      */
+POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future,
+                                     double bias_max);
+/* table (2*clip + 1, H), row clamp(-d, -clip, clip) + clip. Backward adds to dtable.             */
+POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip,
+                                        int H, int past, int future);
+POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip,
+                                         int H, int past, int future);
+/* table (buckets, H); small distances have a bucket each, larger ones share them logarithmically */
 POSENC_DEF int  posenc_t5_bucket(int distance, int buckets, int max_distance, int bidirectional);
-POSENC_DEF void posenc_t5_forward (posenc_float *bias, const posenc_float *table, int buckets,
-                                   int max_distance, int bidirectional, int H, int past, int future);
+POSENC_DEF void posenc_t5_forward(posenc_float *bias, const posenc_float *table, int buckets,
+                                  int max_distance, int bidirectional, int H, int past, int future);
 POSENC_DEF void posenc_t5_backward(posenc_float *dtable, const posenc_float *dbias, int buckets,
-                                   int max_distance, int bidirectional, int H, int past, int future);
-/* scores[h,i,j] += bias of distance (i + Tk - Tq) - j, for people with an attention of their own     */
-POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq, int Tk,
-                                   int past, int future);
+                                   int max_distance, int bidirectional, int H, int past,
+                                   int future);
+/* scores[h,i,j] += bias of distance (i + Tk - Tq) - j, for people with an attention of their own */
+POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq,
+                                   int Tk, int past, int future);
 
-/* ---- [2.6] door two: layers, forward beside backward ------------------------------------------------ */
+/* ---- [2.6] door two: layers, forward beside backward ----------------------------------------- */
 
 /* c (m,n) = a b, or c += a b with POSENC_ADD. a is (m,k), or (k,m) with POSENC_A_T; b is (k,n), or
-   (n,k) with POSENC_B_T. c must not overlap a or b.                                                  */
+   (n,k) with POSENC_B_T. c must not overlap a or b.                                              */
 enum { POSENC_A_T = 1, POSENC_B_T = 2, POSENC_ADD = 4 };
 POSENC_DEF void posenc_product(posenc_float *c, const posenc_float *a, const posenc_float *b,
                                int m, int n, int k, int form);
 /* y = x w' + b.   x (R,in)  w (out,in)  b (out) or NULL  y (R,out).
-   Backward overwrites dx (NULL: not wanted; with add: adds to it) and adds to dw, db (NULL: frozen)  */
-POSENC_DEF void posenc_linear_forward (posenc_float *y, const posenc_float *x, const posenc_float *w,
-                                       const posenc_float *b, int R, int in, int out);
+   Backward overwrites dx (NULL: not wanted; with add: adds to it) and adds to dw, db (NULL:
+   frozen)                                                                                        */
+POSENC_DEF void posenc_linear_forward(posenc_float *y, const posenc_float *x, const posenc_float *w,
+                                      const posenc_float *b, int R, int in, int out);
 POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posenc_float *db,
                                        const posenc_float *dy, const posenc_float *x,
                                        const posenc_float *w, int R, int in, int out, int add);
 
-/* y_i = exp(x_i) / sum exp(x_j) in each row (R,n); a row that is all -infinity gives zeros. y may be x */
+/* y_i = exp(x_i) / sum exp(x_j) in each row (R,n); a row that is all -infinity gives zeros. y
+   may be x                                                                                       */
 POSENC_DEF void posenc_softmax_forward (posenc_float *y, const posenc_float *x, int R, int n);
-POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy, const posenc_float *y,
-                                        int R, int n);
+POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy,
+                                        const posenc_float *y, int R, int n);
 
-/* y = gain * (x - mean) * rstd + bias in each row (R,n); mean, rstd (R) saved; bias may be NULL.      */
+/* y = gain * (x - mean) * rstd + bias in each row (R,n); mean, rstd (R) saved; bias may be NULL. */
 POSENC_DEF void posenc_layernorm_forward (posenc_float *y, posenc_float *mean, posenc_float *rstd,
                                           const posenc_float *x, const posenc_float *gain,
                                           const posenc_float *bias, double eps, int R, int n);
-POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain, posenc_float *dbias,
-                                          const posenc_float *dy, const posenc_float *mean,
-                                          const posenc_float *rstd, const posenc_float *x,
-                                          const posenc_float *gain, int R, int n);
-/* y = gain * x * r, r = 1/rms(x) in each row (R,n); r (R) saved.                                      */
+POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
+                                          posenc_float *dbias, const posenc_float *dy,
+                                          const posenc_float *mean, const posenc_float *rstd,
+                                          const posenc_float *x, const posenc_float *gain, int R,
+                                          int n);
+/* y = gain * x * r, r = 1/rms(x) in each row (R,n); r (R) saved.                                 */
 POSENC_DEF void posenc_rmsnorm_forward (posenc_float *y, posenc_float *r, const posenc_float *x,
                                         const posenc_float *gain, double eps, int R, int n);
-POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain, const posenc_float *dy,
-                                        const posenc_float *r, const posenc_float *x,
-                                        const posenc_float *gain, int R, int n);
+POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
+                                        const posenc_float *dy, const posenc_float *r,
+                                        const posenc_float *x, const posenc_float *gain, int R,
+                                        int n);
 
-/* y = f(x) elementwise; backward dx = dy f'(x). dx may be dy.                                          */
+/* y = f(x) elementwise; backward dx = dy f'(x). dx may be dy.                                    */
 typedef enum posenc_activation {
     POSENC_RELU, POSENC_GELU, POSENC_GELU_TANH, POSENC_SILU, POSENC_SWIGLU /* in a config only */
 } posenc_activation;
-POSENC_DEF void posenc_activation_forward (posenc_float *y, const posenc_float *x, int kind, size_t n);
+POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind,
+                                          size_t n);
 POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float *dy,
                                            const posenc_float *x, int kind, size_t n);
-/* y = silu(gate) * up.  dgate, dup are overwritten and may be dy.                                      */
-POSENC_DEF void posenc_swiglu_forward (posenc_float *y, const posenc_float *gate, const posenc_float *up,
-                                       size_t n);
-POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
-                                       const posenc_float *gate, const posenc_float *up, size_t n);
+/* y = silu(gate) * up.  dgate, dup are overwritten and may be dy.                                */
+POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
+                                      const posenc_float *up, size_t n);
+POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
+                                       const posenc_float *dy, const posenc_float *gate,
+                                       const posenc_float *up, size_t n);
 
-/* y = x * keep / (1 - rate). The mask is a hash of (seed, step, site, index): call it again with the
-   same numbers on the gradient and you have the backward. y may be x. rate 0: copy; 1: zeros.
-   Element i of the call has index first + i.                                                          */
+/* y = x * keep / (1 - rate). The mask is a hash of (seed, step, site, index): call it again with
+   the same numbers on the gradient and you have the backward. y may be x. rate 0: copy; 1:
+   zeros. Element i of the call has index first + i.                                              */
 typedef struct posenc_dropout {
     double rate;
-    uint64_t seed;                          /* of the run                                            */
-    uint32_t step, site;                    /* step of training; place in the model                  */
-    uint64_t first;                         /* index of the first element                            */
+    uint64_t seed;                          /* of the run                                         */
+    uint32_t step, site;                    /* step of training; place in the model               */
+    uint64_t first;                         /* index of the first element                         */
 } posenc_dropout;
-POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n, posenc_dropout how);
+POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n,
+                                     posenc_dropout how);
 /* 4 random words for a counter, Philox4x32-10 */
 POSENC_DEF void posenc_philox(uint32_t out[4], const uint32_t counter[4], uint64_t key);
 
-/* y = a + b: a residual. Backward: both get dy as it is. y may be a or b.                              */
-POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b, size_t n);
+/* y = a + b: a residual. Backward: both get dy as it is. y may be a or b.                        */
+POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b,
+                                size_t n);
 
-/* x[r] = scale * table[id[r]] (with add: +=). Backward: dtable[id[r]] += scale * dx[r]. An id outside
-   0..rows-1 gives zeros and learns nothing. id (R), table (rows,C).                                    */
+/* x[r] = scale * table[id[r]] (with add: +=). Backward: dtable[id[r]] += scale * dx[r]. An id
+   outside 0..rows-1 gives zeros and learns nothing. id (R), table (rows,C).                      */
 POSENC_DEF void posenc_embedding_forward (posenc_float *x, const int *id, const posenc_float *table,
                                           double scale, int R, int rows, int C, int add);
-POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx, const int *id,
-                                          double scale, int R, int rows, int C);
+POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx,
+                                          const int *id, double scale, int R, int rows, int C);
 
-/* y[b] = mean of x[b,t] over the t with keep[b,t] != 0 (keep NULL: all); zeros where nothing is kept.  */
-POSENC_DEF void posenc_pool_forward (posenc_float *y, const posenc_float *x, const unsigned char *keep,
-                                     int B, int T, int C);
-POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy, const unsigned char *keep,
-                                     int B, int T, int C);
+/* y[b] = mean of x[b,t] over the t with keep[b,t] != 0 (keep NULL: all); zeros where nothing is
+   kept.                                                                                          */
+POSENC_DEF void posenc_pool_forward(posenc_float *y, const posenc_float *x,
+                                    const unsigned char *keep, int B, int T, int C);
+POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy,
+                                     const unsigned char *keep, int B, int T, int C);
 
 /* Softmax cross-entropy of logits (R,V): loss[r] = -log p[target], 0 where the target is
    POSENC_IGNORE (or any number outside 0..V-1). dlogits = scale * (p - onehot); NULL: not wanted;
-   may be logits.                                                                                       */
+   may be logits.                                                                                 */
 enum { POSENC_IGNORE = -100 };
-POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits, const posenc_float *logits,
-                                    const int *target, double scale, int R, int V);
-/* The same with the head's product inside, a few rows at a time: logits = x w' + b never exist whole.
-   One visit gives loss (R), dx (R,C) overwritten, dw (V,C) and db (V) added to; dx NULL: loss alone.
-   scratch: posenc_head_scratch(R,V) elements.                                                          */
+POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits,
+                                    const posenc_float *logits, const int *target, double scale,
+                                    int R, int V);
+/* The same with the head's product inside, a few rows at a time: logits = x w' + b never exist
+   whole. One visit gives loss (R), dx (R,C) overwritten, dw (V,C) and db (V) added to; dx NULL:
+   loss alone. scratch: posenc_head_scratch(R,V) elements.                                        */
 POSENC_DEF size_t posenc_head_scratch(int R, int V);
-POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw, posenc_float *db,
-                                 const posenc_float *x, const posenc_float *w, const posenc_float *b,
-                                 const int *target, double scale, int R, int C, int V,
-                                 posenc_float *scratch);
+POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw,
+                                 posenc_float *db, const posenc_float *x, const posenc_float *w,
+                                 const posenc_float *b, const int *target, double scale, int R,
+                                 int C, int V, posenc_float *scratch);
 
-/* ---- [2.7] attention --------------------------------------------------------------------------------
-   out_i = sum_j softmax_j( scale * q_i . k_j + bias(i,j) ) v_j   over the keys j that query i may see.
+/* ---- [2.7] attention ----------------------------------------------------------------------------
+   out_i = sum_j softmax_j( scale * q_i . k_j + bias(i,j) ) v_j   over the keys j that i may see.
    q, out (B,Tq,H,D);  k, v (B,Tk,Hk,D), H a multiple of Hk: query head h reads head h*Hk/H.
    Query i stands at index i + Tk - Tq, so that the last query is the last key (a key/value cache).
-   A query that may see nothing gets out 0 and gradient 0.                                              */
+   A query that may see nothing gets out 0 and gradient 0.                                        */
 
-/* A bias of any form, a stretch of a row at a time: for n keys from j0 on, forward adds to row[0..n-1];
-   backward receives the gradient of the same stretch. With a backward given, attention's backward runs
-   on one thread and calls in a fixed order, so that sums may simply be added up.                       */
+/* A bias of any form, a stretch of a row at a time: for n keys from j0 on, forward adds to
+   row[0..n-1]; backward receives the gradient of the same stretch. With a backward given,
+   attention's backward runs on one thread and calls in a fixed order, so that sums may simply be
+   added up.                                                                                      */
 typedef struct posenc_row_bias {
     void (*forward )(void *user, posenc_float *row, int b, int h, int i, int j0, int n);
     void (*backward)(void *user, const posenc_float *drow, int b, int h, int i, int j0, int n);
     void *user;
 } posenc_row_bias;
 
-typedef struct posenc_attention {           /* all zero: plain full attention, scale 1/sqrt(D)         */
-    double scale;                           /* 0: 1/sqrt(D)                                            */
-    int causal;                             /* 1: no key after the query                               */
-    int window;                             /* w > 0: keys at distance below w only, on either side    */
-    const unsigned char *keep;              /* (B,Tk), 0 marks padding keys; NULL: none                */
-    const int *q_segment, *k_segment;       /* (B,Tq), (B,Tk): packed rows see their own number only   */
-    const posenc_float *bias;               /* (H, future + 1 + past) as in [2.5]; NULL: none          */
-    int past, future;                       /* distances beyond them read the vector's end             */
-    const int *q_at, *k_at;                 /* (B,Tq), (B,Tk) whole positions for bias; NULL: indices  */
-    const posenc_row_bias *row_bias;        /* NULL: none                                              */
-    const posenc_turns *q_turns, *k_turns;  /* turn q and k on the way in; NULL: as they are           */
-    posenc_dropout dropout;                 /* of the map: index ((b*H + h)*Tq + i)*Tk + j             */
-    int threads;                            /* 0: 1. Scratch is needed for each                        */
+typedef struct posenc_attention {           /* all zero: plain full attention, scale 1/sqrt(D)    */
+    double scale;                           /* 0: 1/sqrt(D)                                       */
+    int causal;                             /* 1: no key after the query                          */
+    int window;                           /* w > 0: keys at distance below w only, on either side */
+    const unsigned char *keep;              /* (B,Tk), 0 marks padding keys; NULL: none           */
+    const int *q_segment, *k_segment;    /* (B,Tq), (B,Tk): packed rows see their own number only */
+    const posenc_float *bias;               /* (H, future + 1 + past) as in [2.5]; NULL: none     */
+    int past, future;                       /* distances beyond them read the vector's end        */
+    const int *q_at, *k_at;             /* (B,Tq), (B,Tk) whole positions for bias; NULL: indices */
+    const posenc_row_bias *row_bias;        /* NULL: none                                         */
+    const posenc_turns *q_turns, *k_turns;  /* turn q and k on the way in; NULL: as they are      */
+    posenc_dropout dropout;                 /* of the map: index ((b*H + h)*Tq + i)*Tk + j        */
+    int threads;                            /* 0: 1. Scratch is needed for each                   */
 } posenc_attention;
 
-/* elements of scratch for either direction; bytes never grow with Tq*Tk                                */
-POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D, const posenc_attention *how);
-/* Tiled: no (Tq,Tk) matrix is ever stored. lse (B,H,Tq), the log of each row's sum, is saved.          */
-POSENC_DEF void posenc_attention_forward (posenc_heads out, posenc_float *lse, posenc_heads q,
-                                          posenc_heads k, posenc_heads v, const posenc_attention *how,
-                                          posenc_float *scratch);
-/* Overwrites dq, dk, dv; adds to dbias (as bias; NULL: not wanted).                                    */
+/* elements of scratch for either direction; bytes never grow with Tq*Tk                          */
+POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D,
+                                           const posenc_attention *how);
+/* Tiled: no (Tq,Tk) matrix is ever stored. lse (B,H,Tq), the log of each row's sum, is saved.    */
+POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, posenc_heads q,
+                                         posenc_heads k, posenc_heads v,
+                                         const posenc_attention *how, posenc_float *scratch);
+/* Overwrites dq, dk, dv; adds to dbias (as bias; NULL: not wanted).                              */
 POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
                                           posenc_float *dbias, posenc_heads dout, posenc_heads out,
                                           const posenc_float *lse, posenc_heads q, posenc_heads k,
                                           posenc_heads v, const posenc_attention *how,
                                           posenc_float *scratch);
 /* Plain: builds the map (B,H,Tq,Tk) of probabilities, for reading and for pictures. Same results.
-   dmap: room for another map. With out.data NULL the forward stops at the map.                         */
+   dmap: room for another map. With out.data NULL the forward stops at the map.                   */
 POSENC_DEF void posenc_attention_plain_forward (posenc_heads out, posenc_float *map, posenc_heads q,
                                                 posenc_heads k, posenc_heads v,
                                                 const posenc_attention *how);
@@ -434,26 +456,27 @@ POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk
                                                 posenc_heads q, posenc_heads k, posenc_heads v,
                                                 const posenc_attention *how);
 
-/* ---- [2.8] updating parameters ------------------------------------------------------------------------ */
+/* ---- [2.8] updating parameters --------------------------------------------------------------- */
 
 typedef enum posenc_optimizer_kind { POSENC_ADAMW, POSENC_ADAM, POSENC_SGD } posenc_optimizer_kind;
 
-typedef struct posenc_optimizer {           /* zero means the default beside the field                  */
-    int kind;                               /* AdamW                                                    */
-    double beta1, beta2, eps;               /* 0.9, 0.999, 1e-8; negative means a true zero             */
-    double decay;                           /* 0. AdamW shrinks weights by rate*decay; Adam and SGD add
-                                               decay*w to the gradient                                  */
-    double momentum;                        /* 0       SGD                                              */
-    int nesterov;                           /* 0       SGD: look ahead along the momentum               */
-    double clip;                            /* 0: none. Largest norm of all gradients together          */
+typedef struct posenc_optimizer {           /* zero means the default beside the field            */
+    int kind;                               /* AdamW                                              */
+    double beta1, beta2, eps;               /* 0.9, 0.999, 1e-8; negative means a true zero       */
+    double decay;                           /* 0. AdamW shrinks weights by rate*decay, the others
+                                               add decay*w to the gradient                        */
+    double momentum;                        /* 0       SGD                                        */
+    int nesterov;                           /* 0       SGD: look ahead along the momentum         */
+    double clip;                            /* 0: none. Largest norm of all gradients together    */
 } posenc_optimizer;
 
-/* One update of n numbers. m, v (n) are the moments (SGD uses m, only with momentum); t counts updates
-   from 1; g is multiplied by gradient_scale first; decay replaces o->decay.                            */
+/* One update of n numbers. m, v (n) are the moments (SGD uses m, only with momentum); t counts
+   updates from 1; g is multiplied by gradient_scale first; decay replaces o->decay.              */
 POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v,
                                        const posenc_float *g, size_t n, const posenc_optimizer *o,
-                                       double rate, double gradient_scale, double decay, uint64_t t);
-/* sum of x^2, in an order that does not depend on the number of threads                                */
+                                       double rate, double gradient_scale, double decay,
+                                       uint64_t t);
+/* sum of x^2, in an order that does not depend on the number of threads                          */
 POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n);
 
 typedef enum posenc_schedule_kind {
@@ -461,33 +484,33 @@ typedef enum posenc_schedule_kind {
 } posenc_schedule_kind;
 
 typedef struct posenc_schedule {
-    int kind;                               /* constant, linear, cosine, warm-up / stable / decay       */
-    double peak;                            /* highest rate                                             */
-    double floor;                           /* 0       last rate as a fraction of the peak              */
-    int64_t warmup;                         /* 0       steps of rising: peak * (step + 1) / warmup      */
-    int64_t total;                          /* steps in all (not for constant)                          */
-    int64_t decay;                          /* total/10  WSD: length of the final linear decay          */
+    int kind;                               /* constant, linear, cosine, warm-up / stable / decay */
+    double peak;                            /* highest rate                                       */
+    double floor;                           /* 0       last rate as a fraction of the peak        */
+    int64_t warmup;                        /* 0       steps of rising: peak * (step + 1) / warmup */
+    int64_t total;                          /* steps in all (not for constant)                    */
+    int64_t decay;                          /* total/10  WSD: length of the final linear decay    */
 } posenc_schedule;
 
-/* the rate for a step counted from 0; past the end the last rate stays                                 */
+/* the rate for a step counted from 0; past the end the last rate stays                           */
 POSENC_DEF double posenc_rate(const posenc_schedule *s, int64_t step);
 
-/* ---- [2.9] the table of layer functions ------------------------------------------------------------------
-   The transformer [7] is written once against this table and never looks into a tensor itself, so that
-   the same model runs wherever somebody fills one in. Pointers named below live in the table's own
-   memory, except `how` structs, which are host structs full of such pointers. posenc_cpu_backend() is
-   the default; a table of your own may start as a copy of it.                                         */
+/* ---- [2.9] the table of layer functions ---------------------------------------------------------
+   The transformer [7] is written once against this table and never looks into a tensor itself,
+   so that the same model runs wherever somebody fills one in. Pointers named below live in the
+   table's own memory, except `how` structs, which are host structs full of such pointers.
+   posenc_cpu_backend() is the default; a table of your own may start as a copy of it.            */
 
 typedef struct posenc_backend {
     const char *name;
-    void *user;                             /* handed to the memory functions                           */
-    void *(*alloc   )(void *user, size_t bytes);                     /* NULL when there is no room      */
+    void *user;                             /* handed to the memory functions                     */
+    void *(*alloc   )(void *user, size_t bytes);                    /* NULL when there is no room */
     void  (*release )(void *user, void *memory);
     void  (*upload  )(void *user, void *memory, const void *host, size_t bytes);
     void  (*download)(void *user, void *host, const void *memory, size_t bytes);
     void  (*zero    )(void *user, void *memory, size_t bytes);
     void  (*copy    )(void *user, void *to, const void *from, size_t bytes);
-    const char *(*sync)(void *user);        /* waits; NULL when all went well, else what went wrong     */
+    const char *(*sync)(void *user);      /* waits; NULL when all went well, else what went wrong */
 
     void (*linear_forward)(posenc_float *, const posenc_float *, const posenc_float *,
                            const posenc_float *, int, int, int);
@@ -498,29 +521,36 @@ typedef struct posenc_backend {
     void (*layernorm_backward)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
                                const posenc_float *, const posenc_float *, const posenc_float *,
                                const posenc_float *, int, int);
-    void (*rmsnorm_forward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
-                            double, int, int);
-    void (*rmsnorm_backward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
-                             const posenc_float *, const posenc_float *, int, int);
+    void (*rmsnorm_forward)(posenc_float *, posenc_float *, const posenc_float *,
+                            const posenc_float *, double, int, int);
+    void (*rmsnorm_backward)(posenc_float *, posenc_float *, const posenc_float *,
+                             const posenc_float *, const posenc_float *, const posenc_float *, int,
+                             int);
     void (*activation_forward)(posenc_float *, const posenc_float *, int, size_t);
-    void (*activation_backward)(posenc_float *, const posenc_float *, const posenc_float *, int, size_t);
+    void (*activation_backward)(posenc_float *, const posenc_float *, const posenc_float *, int,
+                                size_t);
     void (*swiglu_forward)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
-    void (*swiglu_backward)(posenc_float *, posenc_float *, const posenc_float *, const posenc_float *,
-                            const posenc_float *, size_t);
+    void (*swiglu_backward)(posenc_float *, posenc_float *, const posenc_float *,
+                            const posenc_float *, const posenc_float *, size_t);
     void (*dropout_apply)(posenc_float *, const posenc_float *, size_t, posenc_dropout);
     void (*residual)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
-    void (*embedding_forward)(posenc_float *, const int *, const posenc_float *, double, int, int, int, int);
-    void (*embedding_backward)(posenc_float *, const posenc_float *, const int *, double, int, int, int);
-    void (*pool_forward)(posenc_float *, const posenc_float *, const unsigned char *, int, int, int);
-    void (*pool_backward)(posenc_float *, const posenc_float *, const unsigned char *, int, int, int);
-    void (*head_loss)(posenc_float *, posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
-                      const posenc_float *, const posenc_float *, const int *, double, int, int, int,
-                      posenc_float *);
-    void (*attention_forward)(posenc_heads, posenc_float *, posenc_heads, posenc_heads, posenc_heads,
-                              const posenc_attention *, posenc_float *);
-    void (*attention_backward)(posenc_heads, posenc_heads, posenc_heads, posenc_float *, posenc_heads,
-                               posenc_heads, const posenc_float *, posenc_heads, posenc_heads,
-                               posenc_heads, const posenc_attention *, posenc_float *);
+    void (*embedding_forward)(posenc_float *, const int *, const posenc_float *, double, int, int,
+                              int, int);
+    void (*embedding_backward)(posenc_float *, const posenc_float *, const int *, double, int, int,
+                               int);
+    void (*pool_forward)(posenc_float *, const posenc_float *, const unsigned char *, int, int,
+                         int);
+    void (*pool_backward)(posenc_float *, const posenc_float *, const unsigned char *, int, int,
+                          int);
+    void (*head_loss)(posenc_float *, posenc_float *, posenc_float *, posenc_float *,
+                      const posenc_float *, const posenc_float *, const posenc_float *, const int *,
+                      double, int, int, int, posenc_float *);
+    void (*attention_forward)(posenc_heads, posenc_float *, posenc_heads, posenc_heads,
+                              posenc_heads, const posenc_attention *, posenc_float *);
+    void (*attention_backward)(posenc_heads, posenc_heads, posenc_heads, posenc_float *,
+                               posenc_heads, posenc_heads, const posenc_float *, posenc_heads,
+                               posenc_heads, posenc_heads, const posenc_attention *,
+                               posenc_float *);
     void (*rows_forward)(posenc_float *, const posenc_float *, int, int, int);
     void (*rows_backward)(posenc_float *, const posenc_float *, int, int, int);
     void (*turns_fill)(posenc_turns, const double *, const double *, const posenc_float *, double);
@@ -530,144 +560,155 @@ typedef struct posenc_backend {
     void (*turn_back)(posenc_heads, posenc_turns);
     void (*gather_forward)(posenc_float *, const posenc_float *, const int *, int, int, int);
     void (*gather_backward)(posenc_float *, const posenc_float *, const int *, int, int, int);
-    void (*optimizer_apply)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *, size_t,
-                            const posenc_optimizer *, double, double, double, uint64_t);
+    void (*optimizer_apply)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
+                            size_t, const posenc_optimizer *, double, double, double, uint64_t);
     double (*sum_squares)(const posenc_float *, size_t);
 } posenc_backend;
 
 POSENC_DEF const posenc_backend *posenc_cpu_backend(void);
 
 /* bias[h,e] += table[row[e],h] for e < n: how a table of biases becomes one vector per head.
-   Backward: dtable[row[e],h] += dbias[h,e]. row (n), table (rows,H); a row outside adds nothing.       */
-POSENC_DEF void posenc_gather_forward (posenc_float *bias, const posenc_float *table, const int *row,
-                                       int H, int n, int rows);
-POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias, const int *row,
-                                       int H, int n, int rows);
+   Backward: dtable[row[e],h] += dbias[h,e]. row (n), table (rows,H); a row outside adds nothing. */
+POSENC_DEF void posenc_gather_forward(posenc_float *bias, const posenc_float *table, const int *row,
+                                      int H, int n, int rows);
+POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias,
+                                       const int *row, int H, int n, int rows);
 
-/* ---- [2.10] door three: a whole transformer ---------------------------------------------------------- */
+/* ---- [2.10] door three: a whole transformer -------------------------------------------------- */
 
 typedef enum posenc_norm_kind  { POSENC_LAYERNORM, POSENC_RMSNORM } posenc_norm_kind;
 typedef enum posenc_norm_place { POSENC_PRE_NORM, POSENC_POST_NORM } posenc_norm_place;
 typedef enum posenc_qk_norm    { POSENC_QK_NORM_OFF, POSENC_QK_NORM_BEFORE, POSENC_QK_NORM_AFTER
-                               } posenc_qk_norm;              /* RMSNorm of q, k before or after the turn */
+                               } posenc_qk_norm;      /* RMSNorm of q, k before or after the turn */
 
-typedef struct posenc_config {              /* zero means the default beside the field                  */
-    const char *encoding;                   /* "none"   spec string [2.3]                               */
-    int vocab, context;                     /* needed: tokens 0..vocab-1, longest T                     */
-    int classes;                            /* 0: next-token model; n: mean-pooled classifier           */
-    int batch;                              /* 1        largest B: activations are made for it          */
-    int layers, channels, heads;            /* 2, 64, 4                                                 */
-    int kv_heads;                           /* heads    fewer: several query heads share keys, values   */
-    int hidden;                             /* 4*channels                                               */
-    int causal;                             /* 0        tokens see the past only                        */
-    int window;                             /* 0        tokens see distances below it only              */
-    int mask_padding, padding_token;        /* 0, 0     1: nobody looks at padding_token, nor pools it  */
-    int norm, norm_place;                   /* LayerNorm, before each branch                            */
-    double norm_eps;                        /* 1e-5                                                     */
-    int embedding_norm;                     /* 0        norm after the embedding                        */
-    int activation;                         /* ReLU                                                     */
-    int no_bias;                            /* 0        1: no biases in products and LayerNorms         */
-    int qk_norm;                            /* off                                                      */
-    int tied_head;                          /* 0        1: next-token head = token embedding            */
-    int scale_embedding;                    /* 0        1: embedding times sqrt(channels)               */
-    double attention_scale;                 /* 1/sqrt(D)                                                */
-    double embedding_init;                  /* 0.02     standard deviation of the token embedding       */
-    double dropout_embedding, dropout_attention, dropout_branch, dropout_hidden;           /* 0         */
-    int inference;                          /* 0        1: no gradients, no moments, one layer's room   */
-    int threads;                            /* OpenMP's own setting when the model is made              */
-    uint64_t seed;                          /* 0        of weights and dropout                          */
-    const posenc_backend *backend;          /* the CPU                                                  */
+typedef struct posenc_config {              /* zero means the default beside the field            */
+    const char *encoding;                   /* "none"   spec string [2.3]                         */
+    int vocab, context;                     /* needed: tokens 0..vocab-1, longest T               */
+    int classes;                            /* 0: next-token model; n: mean-pooled classifier     */
+    int batch;                              /* 1        largest B: activations are made for it    */
+    int layers, channels, heads;            /* 2, 64, 4                                           */
+    int kv_heads;                       /* heads    fewer: several query heads share keys, values */
+    int hidden;                             /* 4*channels                                         */
+    int causal;                             /* 0        tokens see the past only                  */
+    int window;                             /* 0        tokens see distances below it only        */
+    int mask_padding, padding_token;   /* 0, 0     1: nobody looks at padding_token, nor pools it */
+    int norm, norm_place;                   /* LayerNorm, before each branch                      */
+    double norm_eps;                        /* 1e-5                                               */
+    int embedding_norm;                     /* 0        norm after the embedding                  */
+    int activation;                         /* ReLU                                               */
+    int no_bias;                            /* 0        1: no biases in products and LayerNorms   */
+    int qk_norm;                            /* off                                                */
+    int tied_head;                          /* 0        1: next-token head = token embedding      */
+    int scale_embedding;                    /* 0        1: embedding times sqrt(channels)         */
+    double attention_scale;                 /* 1/sqrt(D)                                          */
+    double embedding_init;                  /* 0.02     standard deviation of the token embedding */
+    double dropout_embedding, dropout_attention, dropout_branch, dropout_hidden;           /* 0   */
+    int inference;                      /* 0        1: no gradients, no moments, one layer's room */
+    int threads;                            /* OpenMP's own setting when the model is made        */
+    uint64_t seed;                          /* 0        of weights and dropout                    */
+    const posenc_backend *backend;          /* the CPU                                            */
 } posenc_config;
 
-/* "key=value" words separated by blanks, one per field above ("vocab=20 encoding=rope norm=rmsnorm");
-   how a checkpoint keeps its config. parse starts from *c as it is and points c->encoding to spec.     */
+/* "key=value" words separated by blanks, one per field above ("vocab=20 encoding=rope
+   norm=rmsnorm"); how a checkpoint keeps its config. parse starts from *c as it is and points
+   c->encoding to spec.                                                                           */
 POSENC_DEF posenc_status posenc_config_parse(posenc_config *c, char spec[POSENC_SPEC_TEXT],
                                              const char *text, posenc_error *why);
 POSENC_DEF size_t posenc_config_print(char *text, size_t room, const posenc_config *c);
 
-typedef struct posenc_bytes { size_t parameters, gradients, moments, activations, total; } posenc_bytes;
+typedef struct posenc_bytes {
+    size_t parameters, gradients, moments, activations, total;
+} posenc_bytes;
 typedef struct posenc_model posenc_model;
 
 /* What a model would take, before anything is allocated. */
-POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c, posenc_error *why);
+POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c,
+                                            posenc_error *why);
 /* On failure *m is NULL and nothing is left behind. */
-POSENC_DEF posenc_status posenc_model_create(posenc_model **m, const posenc_config *c, posenc_error *why);
-POSENC_DEF void posenc_model_free(posenc_model *m);                                     /* NULL is fine */
-POSENC_DEF const posenc_config *posenc_model_config(const posenc_model *m);        /* defaults filled in */
+POSENC_DEF posenc_status posenc_model_create(posenc_model **m, const posenc_config *c,
+                                             posenc_error *why);
+POSENC_DEF void posenc_model_free(posenc_model *m);                               /* NULL is fine */
+POSENC_DEF const posenc_config *posenc_model_config(const posenc_model *m); /* defaults filled in */
 
 typedef struct posenc_batch {
-    int B, T;                               /* B <= config.batch, T <= config.context                   */
-    const int *tokens;                      /* (B,T)                                                    */
-    const int *targets;                     /* (B,T), or (B) for a classifier; POSENC_IGNORE skips      */
-    const double *positions;                /* (B,T); NULL: 0..T-1 in each row                          */
-    const int *segments;                    /* (B,T) packed rows; NULL: one segment                     */
-    uint64_t first_sample;                  /* number of row 0 in the whole data: dropout depends on it */
-    double divisor;                         /* loss = sum / divisor; 0: number of targets not ignored   */
+    int B, T;                               /* B <= config.batch, T <= config.context             */
+    const int *tokens;                      /* (B,T)                                              */
+    const int *targets;                    /* (B,T), or (B) for a classifier; POSENC_IGNORE skips */
+    const double *positions;                /* (B,T); NULL: 0..T-1 in each row                    */
+    const int *segments;                    /* (B,T) packed rows; NULL: one segment               */
+    uint64_t first_sample;            /* number of row 0 in the whole data: dropout depends on it */
+    double divisor;                     /* loss = sum / divisor; 0: number of targets not ignored */
 } posenc_batch;
 
 /* Forward without dropout; then logits, attention maps and activations can be read. */
-POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch, posenc_error *why);
+POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch,
+                                              posenc_error *why);
 /* The same, and the loss. */
 POSENC_DEF posenc_status posenc_model_loss(posenc_model *m, const posenc_batch *batch, double *loss,
                                            posenc_error *why);
 /* Forward with dropout, loss, backward: adds to the gradients. Call it several times to accumulate.
-   POSENC_NOT_FINITE when the loss is not a number; the sentence names the step and the tensor.         */
-POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch, double *loss,
-                                            posenc_error *why);
-/* Clips, updates every tensor that is not frozen, clears the gradients, counts the step. norm (may be
-   NULL) receives the gradients' norm before clipping; if it is not finite nothing is updated.          */
-POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o, double rate,
-                                             double *norm, posenc_error *why);
-POSENC_DEF uint64_t posenc_model_steps(const posenc_model *m);             /* updates done so far       */
+   POSENC_NOT_FINITE when the loss is not a number; the sentence names the step and the tensor.   */
+POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch,
+                                            double *loss, posenc_error *why);
+/* Clips, updates every tensor that is not frozen, clears the gradients, counts the step. norm
+   (may be NULL) receives the gradients' norm before clipping; if it is not finite nothing is
+   updated.                                                                                       */
+POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o,
+                                             double rate, double *norm, posenc_error *why);
+POSENC_DEF uint64_t posenc_model_steps(const posenc_model *m);             /* updates done so far */
 
-/* After a forward: rows row..row+rows-1 of the logits, (rows, classes or vocab); the rows are the batch
-   for a classifier and B*T otherwise.                                                                  */
-POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row, int rows,
-                                             posenc_error *why);
-/* After a forward (not for inference models): the map (B,H,T,T) of one layer, without dropout.         */
+/* After a forward: rows row..row+rows-1 of the logits, (rows, classes or vocab); the rows are
+   the batch for a classifier and B*T otherwise.                                                  */
+POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row,
+                                             int rows, posenc_error *why);
+/* After a forward (not for inference models): the map (B,H,T,T) of one layer, without dropout.   */
 POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
                                                 posenc_error *why);
 
-/* Every parameter and every saved activation by name: "blocks.0.attn.q_proj.weight", "blocks.0.attn.q".
-   data, grad and moments are addresses in the backend's memory: read them with posenc_model_get.       */
+/* Every parameter and every saved activation by name: "blocks.0.attn.q_proj.weight",
+   "blocks.0.attn.q". data, grad and moments are addresses in the backend's memory: read them
+   with posenc_model_get.                                                                         */
 typedef struct posenc_tensor {
     char name[64];
     int dims, shape[4];
     size_t count;
-    posenc_float *data, *grad, *moment1, *moment2;            /* NULL where there is none               */
-    double decay;                           /* this tensor's share of weight decay: 1 or 0, yours to set */
-    int frozen;                             /* 1: no gradient is computed, no update made; yours to set  */
+    posenc_float *data, *grad, *moment1, *moment2;            /* NULL where there is none         */
+    double decay;                    /* this tensor's share of weight decay: 1 or 0, yours to set */
+    int frozen;                       /* 1: no gradient is computed, no update made; yours to set */
 } posenc_tensor;
-POSENC_DEF int posenc_model_parameters(const posenc_model *m);             /* how many tensors          */
+POSENC_DEF int posenc_model_parameters(const posenc_model *m);             /* how many tensors    */
 POSENC_DEF int posenc_model_activations(const posenc_model *m);
 POSENC_DEF posenc_tensor *posenc_model_parameter(posenc_model *m, int i);
 POSENC_DEF posenc_tensor *posenc_model_activation(posenc_model *m, int i);
-POSENC_DEF posenc_tensor *posenc_model_find(posenc_model *m, const char *name);      /* NULL if unknown */
-POSENC_DEF size_t posenc_model_numbers(const posenc_model *m);             /* parameters, counted singly */
-POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data, size_t n);
-POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host, size_t n);
+POSENC_DEF posenc_tensor *posenc_model_find(posenc_model *m, const char *name);  /* NULL: unknown */
+POSENC_DEF size_t posenc_model_numbers(const posenc_model *m);      /* parameters, counted singly */
+POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data,
+                                 size_t n);
+POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host,
+                                 size_t n);
 
 #ifndef POSENC_NO_STDIO
 /* Checkpoints are safetensors files [9]. what: the weights alone, or all that a resumed run needs.
-   note: any text of yours (NULL: none). The file appears whole or not at all: a failed save leaves an
-   older file of that name as it was.                                                                   */
+   note: any text of yours (NULL: none). The file appears whole or not at all: a failed save
+   leaves an older file of that name as it was.                                                   */
 enum { POSENC_WEIGHTS, POSENC_WEIGHTS_AND_STATE };
-POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what, const char *note,
-                                           posenc_error *why);
-/* Loads into a model of the same geometry; F32, F64, F16 and BF16 files. note (room bytes, may be NULL)
-   receives the text. With POSENC_WEIGHTS_AND_STATE the file must hold moments and step as well. On
-   failure the model is as it was.                                                                      */
+POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what,
+                                           const char *note, posenc_error *why);
+/* Loads into a model of the same geometry; F32, F64, F16 and BF16 files. note (room bytes, may
+   be NULL) receives the text. With POSENC_WEIGHTS_AND_STATE the file must hold moments and step
+   as well. On failure the model is as it was.                                                    */
 POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, int what, char *note,
                                            size_t room, posenc_error *why);
-/* The config a checkpoint was saved with, for posenc_model_create before posenc_model_load.            */
+/* The config a checkpoint was saved with, for posenc_model_create before posenc_model_load.      */
 POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[POSENC_SPEC_TEXT],
                                                   const char *path, posenc_error *why);
 #endif
 
-/* ---- [2.11] the machine -------------------------------------------------------------------------------- */
+/* ---- [2.11] the machine ---------------------------------------------------------------------- */
 
-/* "c", "avx2", "avx512": the kernels in use, the best this CPU has unless told otherwise. use_tier is for
-   tests: NULL means the best again; returns 0 and changes nothing if the CPU lacks it.                  */
+/* "c", "avx2", "avx512": the kernels in use, the best this CPU has unless told otherwise.
+   use_tier is for tests: NULL means the best again; returns 0 and changes nothing if the CPU
+   lacks it.                                                                                      */
 POSENC_DEF const char *posenc_cpu_tier(void);
 POSENC_DEF int posenc_use_tier(const char *name);
 /* threads OpenMP would use now; 1 without OpenMP */
@@ -678,13 +719,13 @@ POSENC_DEF int posenc_threads(void);
 #endif
 #endif /* POSENC_H */
 
-/* ==== Stop here if you only call the library. ============================================================ */
+/* ==== Stop here if you only call the library. =============================================== */
 
 #ifdef POSENC_IMPLEMENTATION
 #ifndef POSENC_IMPLEMENTED
 #define POSENC_IMPLEMENTED
 
-/* ---- [3] ground ---------------------------------------------------------------------------------------- */
+/* ---- [3] ground ------------------------------------------------------------------------------ */
 
 #include <limits.h>
 #include <math.h>
@@ -709,8 +750,9 @@ POSENC_DEF int posenc_threads(void);
 #define POSENC_FREE(memory)  free(memory)
 #endif
 
-/* Only loops over outputs are parallel: the thread that owns an output element computes all of it, so
-   the bits do not depend on the number of threads. A bare pragma would warn where OpenMP is off.        */
+/* Only loops over outputs are parallel: the thread that owns an output element computes all of
+   it, so the bits do not depend on the number of threads. A bare pragma would warn where OpenMP
+   is off.                                                                                        */
 #ifdef _OPENMP
 #define PE__PARALLEL _Pragma("omp parallel for schedule(static)")
 #else
@@ -746,7 +788,10 @@ static const double pe__pi = 3.14159265358979323846;
 static PE__UNUSED int pe__min(int a, int b) { return a < b ? a : b; }
 static PE__UNUSED size_t pe__least(size_t a, size_t b) { return a < b ? a : b; }
 static PE__UNUSED int pe__max(int a, int b) { return a > b ? a : b; }
-static PE__UNUSED int pe__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+static PE__UNUSED int pe__clamp(int x, int low, int high)
+{
+    return x < low ? low : x > high ? high : x;
+}
 
 POSENC_DEF int posenc_threads(void)
 {
@@ -757,7 +802,7 @@ POSENC_DEF int posenc_threads(void)
 #endif
 }
 
-/* ---- [3.1] sentences ------------------------------------------------------------------------------------- */
+/* ---- [3.1] sentences ------------------------------------------------------------------------- */
 
 POSENC_DEF const char *posenc_explain(int status)
 {
@@ -804,7 +849,10 @@ static void pe__say(pe__text *t, const char *format, ...)
 /* A word of text: not ended by 0, since it is a part of somebody's string. */
 typedef struct pe__word { const char *at; size_t n; } pe__word;
 
-static int pe__is(pe__word w, const char *text) { return strlen(text) == w.n && !memcmp(w.at, text, w.n); }
+static int pe__is(pe__word w, const char *text)
+{
+    return strlen(text) == w.n && !memcmp(w.at, text, w.n);
+}
 
 /* the word up to the first of the separators (or the end); *text moves behind it */
 static pe__word pe__cut(const char **text, const char *separators)
@@ -816,7 +864,8 @@ static pe__word pe__cut(const char **text, const char *separators)
     return w;
 }
 
-/* A finite number that fills the whole word, or 0. strtod alone would take "inf", "0x1" and "1e3x". */
+/* A finite number that fills the whole word, or 0. strtod alone would take "inf", "0x1" and
+   "1e3x".                                                                                        */
 static int pe__number(double *x, pe__word w)
 {
     char copy[40], *end;
@@ -827,12 +876,13 @@ static int pe__number(double *x, pe__word w)
     return *end == 0 && *x - *x == 0;
 }
 
-/* ---- [3.2] random numbers without a state -------------------------------------------------------------------
-   Philox4x32-10 (Salmon et al. 2011): ten rounds of multiply-and-swap turn a counter of four words into
-   four random ones. There is no stream to keep in order: word number i can be had at any time, by any
-   thread, on any device, so dropout masks are computed again in the backward instead of stored.
+/* ---- [3.2] random numbers without a state -------------------------------------------------------
+   Philox4x32-10 (Salmon et al. 2011): ten rounds of multiply-and-swap turn a counter of four words
+   into four random ones. There is no stream to keep in order: word number i can be had at any time,
+   by any thread, on any device, so dropout masks are computed again in the backward instead of
+   stored.
 
-   Counter = { index/4 low, index/4 high, step, site }, lane = index mod 4, key = the run's seed.        */
+   Counter = { index/4 low, index/4 high, step, site }, lane = index mod 4, key = the run's seed. */
 
 POSENC_DEF void posenc_philox(uint32_t out[4], const uint32_t counter[4], uint64_t key)
 {
@@ -851,7 +901,8 @@ POSENC_DEF void posenc_philox(uint32_t out[4], const uint32_t counter[4], uint64
 }
 
 /* the four words that hold index 4*block .. 4*block+3 */
-static void pe__random_block(uint32_t out[4], uint64_t seed, uint32_t step, uint32_t site, uint64_t block)
+static void pe__random_block(uint32_t out[4], uint64_t seed, uint32_t step, uint32_t site,
+                             uint64_t block)
 {
     uint32_t counter[4];
     counter[0] = (uint32_t)block;
@@ -861,7 +912,8 @@ static void pe__random_block(uint32_t out[4], uint64_t seed, uint32_t step, uint
     posenc_philox(out, counter, seed);
 }
 
-/* Number i of a tensor's initial values; site keeps tensors apart, step ~0 keeps them from dropout. */
+/* Number i of a tensor's initial values; site keeps tensors apart, step ~0 keeps them from
+   dropout.                                                                                       */
 static double pe__uniform(uint64_t seed, uint32_t site, uint64_t i)              /* in (0,1) */
 {
     uint32_t w[4];
@@ -874,25 +926,25 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
     return sqrt(-2.0 * log(u)) * cos(2.0 * pe__pi * v);
 }
 
-/* ---- [4] layers ------------------------------------------------------------------------------------------------
+/* ---- [4] layers ---------------------------------------------------------------------------------
    Each card gives the formula, then derives the backward beside it. Two rules hold throughout:
    gradients of parameters are added to (several batches, several uses of one tensor), gradients of
-   activations are overwritten. A NULL gradient of a parameter means that it is frozen.                  */
+   activations are overwritten. A NULL gradient of a parameter means that it is frozen.           */
 
-/* ---- [4.1] product and linear layer -------------------------------------------------------------------------------
+/* ---- [4.1] product and linear layer -------------------------------------------------------------
    c_ij = sum_p a_ip b_pj
 
    Everything expensive in a transformer is this sum. Backward of c = a b with gradient dc:
        da = dc b'       db = a' dc
-   that is, the same sum with one side transposed; so one routine that reads a and b with any strides
-   serves both directions. pe__product [11.2] is that routine.
+   that is, the same sum with one side transposed; so one routine that reads a and b with any
+   strides serves both directions. pe__product [11.2] is that routine.
 
    Linear layer: y = x w' + bias, w (out,in).
-       dx = dy w        dw += dy' x        dbias += column sums of dy                                    */
+       dx = dy w        dw += dy' x        dbias += column sums of dy                             */
 
-static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
-                        ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
-                        const posenc_float *bias, int add);
+static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
+                        ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                        ptrdiff_t b_col, const posenc_float *bias, int add);
 
 POSENC_DEF void posenc_product(posenc_float *c, const posenc_float *a, const posenc_float *b,
                                int m, int n, int k, int form)
@@ -932,19 +984,19 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
     if (db) pe__add_columns(db, dy, R, out);
 }
 
-/* ---- [4.2] softmax ----------------------------------------------------------------------------------------------------
+/* ---- [4.2] softmax ------------------------------------------------------------------------------
    y_i = exp(x_i - max) / sum_j exp(x_j - max)
 
    The maximum is taken away first so that exp() cannot overflow; it cancels in the quotient.
    Backward. dy_j/dx_i = y_j (i == j) - y_i y_j, so
        dx_i = y_i (dy_i - sum_j dy_j y_j)
-   The row's mean of dy under y is taken away: raising all x together changes nothing.                  */
+   The row's mean of dy under y is taken away: raising all x together changes nothing.            */
 
 static void pe__softmax_row(posenc_float *y, const posenc_float *x, int n)
 {
     posenc_float top = -HUGE_VALF, sum = 0;
     for (int i = 0; i < n; i++) if (x[i] > top) top = x[i];
-    if (top == -HUGE_VALF) top = 0;                        /* nothing to see: exp(-inf) = 0 everywhere */
+    if (top == -HUGE_VALF) top = 0;                   /* nothing to see: exp(-inf) = 0 everywhere */
     for (int i = 0; i < n; i++) { y[i] = PE__EXP(x[i] - top); sum += y[i]; }
     for (int i = 0; i < n; i++) y[i] = sum == 0 ? 0 : y[i] / sum;
 }
@@ -955,8 +1007,8 @@ POSENC_DEF void posenc_softmax_forward(posenc_float *y, const posenc_float *x, i
     for (int r = 0; r < R; r++) pe__softmax_row(y + (size_t)r * n, x + (size_t)r * n, n);
 }
 
-POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy, const posenc_float *y,
-                                        int R, int n)
+POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy,
+                                        const posenc_float *y, int R, int n)
 {
     PE__PARALLEL
     for (int r = 0; r < R; r++) {
@@ -967,15 +1019,15 @@ POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy
     }
 }
 
-/* ---- [4.3] LayerNorm (Ba et al. 2016) -----------------------------------------------------------------------------------
+/* ---- [4.3] LayerNorm (Ba et al. 2016) -----------------------------------------------------------
    z_i = (x_i - mean) rstd        y_i = gain_i z_i + bias_i        rstd = 1 / sqrt(variance + eps)
 
-   Forward keeps mean and rstd, two numbers a row. Backward. With s_i = dy_i gain_i, the gradient that
-   reaches z:
+   Forward keeps mean and rstd, two numbers a row. Backward. With s_i = dy_i gain_i, the gradient
+   that reaches z:
        dx_i = rstd ( s_i - mean(s) - z_i mean(s z) )
-   The two means are what x gives away by moving the row's mean and its spread: a row that is shifted
-   or stretched as a whole gives the same y, so no gradient may point along either.
-       dgain_i += sum over rows of dy_i z_i        dbias_i += sum over rows of dy_i                      */
+   The two means are what x gives away by moving the row's mean and its spread: a row that is
+   shifted or stretched as a whole gives the same y, so no gradient may point along either.
+       dgain_i += sum over rows of dy_i z_i        dbias_i += sum over rows of dy_i               */
 
 POSENC_DEF void posenc_layernorm_forward(posenc_float *y, posenc_float *mean, posenc_float *rstd,
                                          const posenc_float *x, const posenc_float *gain,
@@ -995,8 +1047,9 @@ POSENC_DEF void posenc_layernorm_forward(posenc_float *y, posenc_float *mean, po
 }
 
 /* dgain_j += sum over rows of dy z, z = (x - mean) rstd, mean NULL meaning 0: for both norms */
-static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy, const posenc_float *mean,
-                                   const posenc_float *rstd, const posenc_float *x, int R, int n)
+static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy,
+                                   const posenc_float *mean, const posenc_float *rstd,
+                                   const posenc_float *x, int R, int n)
 {
     enum { STRETCH = 64 };
     int stretches = (n + STRETCH - 1) / STRETCH;
@@ -1013,10 +1066,11 @@ static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy, 
     }
 }
 
-POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain, posenc_float *dbias,
-                                          const posenc_float *dy, const posenc_float *mean,
-                                          const posenc_float *rstd, const posenc_float *x,
-                                          const posenc_float *gain, int R, int n)
+POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
+                                          posenc_float *dbias, const posenc_float *dy,
+                                          const posenc_float *mean, const posenc_float *rstd,
+                                          const posenc_float *x, const posenc_float *gain, int R,
+                                          int n)
 {
     if (dgain) pe__norm_gain_backward(dgain, dy, mean, rstd, x, R, n);
     if (dbias) pe__add_columns(dbias, dy, R, n);
@@ -1035,12 +1089,12 @@ POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
     }
 }
 
-/* ---- [4.4] RMSNorm (Zhang and Sennrich 2019) ------------------------------------------------------------------------------
+/* ---- [4.4] RMSNorm (Zhang and Sennrich 2019) ----------------------------------------------------
    y_i = gain_i x_i r            r = 1 / sqrt(mean(x^2) + eps)
 
    LayerNorm without the shift. With s_i = dy_i gain_i and dr/dx_i = -r^3 x_i / n:
        dx_i = r s_i - r^3 x_i mean(s x)
-   The second term takes away the part of s that lies along x: a longer row gives the same y.           */
+   The second term takes away the part of s that lies along x: a longer row gives the same y.     */
 
 POSENC_DEF void posenc_rmsnorm_forward(posenc_float *y, posenc_float *r, const posenc_float *x,
                                        const posenc_float *gain, double eps, int R, int n)
@@ -1055,9 +1109,10 @@ POSENC_DEF void posenc_rmsnorm_forward(posenc_float *y, posenc_float *r, const p
     }
 }
 
-POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain, const posenc_float *dy,
-                                        const posenc_float *r, const posenc_float *x,
-                                        const posenc_float *gain, int R, int n)
+POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
+                                        const posenc_float *dy, const posenc_float *r,
+                                        const posenc_float *x, const posenc_float *gain, int R,
+                                        int n)
 {
     if (dgain) pe__norm_gain_backward(dgain, dy, NULL, r, x, R, n);
     PE__PARALLEL
@@ -1070,15 +1125,15 @@ POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain, c
     }
 }
 
-/* ---- [4.5] activations -----------------------------------------------------------------------------------------------------
-   relu       max(x, 0)                                         slope 1 where x > 0, else 0
-   gelu       x P(x), P(x) = (1 + erf(x / sqrt 2)) / 2          P(x) + x exp(-x^2/2) / sqrt(2 pi)
-   gelu_tanh  x (1 + t) / 2, t = tanh(k (x + c x^3))            (1 + t)/2 + x (1 - t^2) k (1 + 3 c x^2) / 2
+/* ---- [4.5] activations --------------------------------------------------------------------------
+   relu       max(x, 0)                                  slope 1 where x > 0, else 0
+   gelu       x P(x), P(x) = (1 + erf(x / sqrt 2)) / 2   P(x) + x exp(-x^2/2) / sqrt(2 pi)
+   gelu_tanh  x (1 + t) / 2, t = tanh(k (x + c x^3))     (1 + t)/2 + x (1 - t^2) k (1 + 3 c x^2) / 2
               k = sqrt(2/pi), c = 0.044715
-   silu       x s(x), s(x) = 1 / (1 + exp(-x))                  s (1 + x (1 - s))
+   silu       x s(x), s(x) = 1 / (1 + exp(-x))           s (1 + x (1 - s))
 
-   GELU (Hendrycks and Gimpel 2016) weighs x by the chance that a normal number lies below it; the tanh
-   form is the older approximation that GPT-2's weights were trained with.                              */
+   GELU (Hendrycks and Gimpel 2016) weighs x by the chance that a normal number lies below it;
+   the tanh form is the older approximation that GPT-2's weights were trained with.               */
 
 static posenc_float pe__sigmoid(posenc_float x) { return 1 / (1 + PE__EXP(-x)); }
 
@@ -1100,6 +1155,7 @@ static posenc_float pe__gelu_tanh_slope(posenc_float x)
 {
     posenc_float t = pe__gelu_tanh_inner(x);
     posenc_float inner = PE__F(0.79788456080286536) * (1 + 3 * PE__F(0.044715) * x * x);
+    if (t * t == 1) return PE__F(0.5) * (1 + t);          /* far out: 0 times a huge inner slope */
     return PE__F(0.5) * (1 + t) + PE__F(0.5) * x * (1 - t * t) * inner;
 }
 
@@ -1128,7 +1184,8 @@ static posenc_float pe__activate_slope(int kind, posenc_float x)
     }
 }
 
-POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind, size_t n)
+POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind,
+                                          size_t n)
 {
     ptrdiff_t count = (ptrdiff_t)n;
     PE__PARALLEL
@@ -1143,16 +1200,17 @@ POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float 
 }
 
 /* SwiGLU (Shazeer 2020): y = silu(gate) * up, two projections of the same input. The product rule:
-       dgate = dy up silu'(gate)        dup = dy silu(gate)                                              */
-POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate, const posenc_float *up,
-                                      size_t n)
+       dgate = dy up silu'(gate)        dup = dy silu(gate)                                       */
+POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
+                                      const posenc_float *up, size_t n)
 {
     ptrdiff_t count = (ptrdiff_t)n;
     PE__PARALLEL
     for (ptrdiff_t i = 0; i < count; i++) y[i] = gate[i] * pe__sigmoid(gate[i]) * up[i];
 }
-POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
-                                       const posenc_float *gate, const posenc_float *up, size_t n)
+POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
+                                       const posenc_float *dy, const posenc_float *gate,
+                                       const posenc_float *up, size_t n)
 {
     ptrdiff_t count = (ptrdiff_t)n;
     PE__PARALLEL
@@ -1163,14 +1221,14 @@ POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup, c
     }
 }
 
-/* ---- [4.6] dropout (Srivastava et al. 2014) ------------------------------------------------------------------------------------
+/* ---- [4.6] dropout (Srivastava et al. 2014) -----------------------------------------------------
    y_i = x_i / (1 - rate) if random word i >= rate * 2^32, else 0
 
-   Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.        */
+   Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.  */
 
 /* y = x or 0 for n consecutive indices from first on */
-static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n, const posenc_dropout *how,
-                            uint64_t first)
+static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
+                            const posenc_dropout *how, uint64_t first)
 {
     posenc_float grow = how->rate < 1 ? PE__F(1 / (1 - how->rate)) : 0;
     double limit = how->rate * 4294967296.0;
@@ -1178,12 +1236,14 @@ static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n, co
     uint32_t w[4] = {0, 0, 0, 0};
     for (size_t i = 0; i < n; i++) {
         uint64_t index = first + i;
-        if (i == 0 || (index & 3) == 0) pe__random_block(w, how->seed, how->step, how->site, index >> 2);
+        if (i == 0 || (index & 3) == 0)
+            pe__random_block(w, how->seed, how->step, how->site, index >> 2);
         y[i] = w[index & 3] >= threshold ? x[i] * grow : 0;
     }
 }
 
-POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n, posenc_dropout how)
+POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n,
+                                     posenc_dropout how)
 {
     enum { RUN = 1024 };
     ptrdiff_t runs = (ptrdiff_t)((n + RUN - 1) / RUN);
@@ -1195,18 +1255,20 @@ POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, siz
     }
 }
 
-/* ---- [4.7] residual ---------------------------------------------------------------------------------------------------------------
-   y = a + b. Whatever the branch does, the gradient of the sum reaches both sides unchanged.           */
-POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b, size_t n)
+/* ---- [4.7] residual -----------------------------------------------------------------------------
+   y = a + b. Whatever the branch does, the gradient of the sum reaches both sides unchanged.     */
+POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b,
+                                size_t n)
 {
     ptrdiff_t count = (ptrdiff_t)n;
     PE__PARALLEL
     for (ptrdiff_t i = 0; i < count; i++) y[i] = a[i] + b[i];
 }
 
-/* ---- [4.8] embedding -----------------------------------------------------------------------------------------------------------------
-   x[r] = scale table[id_r]. Backward: every row of dx is added to the row it came from. Many r may share
-   an id, so a thread owns a stretch of channels, not of rows, and takes the rows in order.             */
+/* ---- [4.8] embedding ----------------------------------------------------------------------------
+   x[r] = scale table[id_r]. Backward: every row of dx is added to the row it came from. Many r
+   may share an id, so a thread owns a stretch of channels, not of rows, and takes the rows in
+   order.                                                                                         */
 
 POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const posenc_float *table,
                                          double scale, int R, int rows, int C, int add)
@@ -1221,8 +1283,8 @@ POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const p
     }
 }
 
-POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx, const int *id,
-                                          double scale, int R, int rows, int C)
+POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx,
+                                          const int *id, double scale, int R, int rows, int C)
 {
     enum { STRETCH = 16 };
     int stretches = (C + STRETCH - 1) / STRETCH;
@@ -1237,8 +1299,8 @@ POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_flo
     }
 }
 
-/* ---- [4.9] mean pooling -----------------------------------------------------------------------------------------------------------------
-   y[b] = mean of x[b,t] over the kept t.  dx[b,t] = dy[b] / count where kept, else 0.                   */
+/* ---- [4.9] mean pooling -------------------------------------------------------------------------
+   y[b] = mean of x[b,t] over the kept t.  dx[b,t] = dy[b] / count where kept, else 0.            */
 
 static int pe__kept(const unsigned char *keep, int T)
 {
@@ -1248,8 +1310,8 @@ static int pe__kept(const unsigned char *keep, int T)
     return count;
 }
 
-POSENC_DEF void posenc_pool_forward(posenc_float *y, const posenc_float *x, const unsigned char *keep,
-                                    int B, int T, int C)
+POSENC_DEF void posenc_pool_forward(posenc_float *y, const posenc_float *x,
+                                    const unsigned char *keep, int B, int T, int C)
 {
     PE__PARALLEL
     for (int b = 0; b < B; b++) {
@@ -1264,8 +1326,8 @@ POSENC_DEF void posenc_pool_forward(posenc_float *y, const posenc_float *x, cons
     }
 }
 
-POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy, const unsigned char *keep,
-                                     int B, int T, int C)
+POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy,
+                                     const unsigned char *keep, int B, int T, int C)
 {
     PE__PARALLEL
     for (int b = 0; b < B; b++) {
@@ -1278,17 +1340,18 @@ POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy, c
     }
 }
 
-/* ---- [4.10] cross-entropy, and the head with it ----------------------------------------------------------------------------------------------
+/* ---- [4.10] cross-entropy, and the head with it -------------------------------------------------
    loss_r = log sum_v exp(z_v) - z_target        dz_v = p_v - (v == target)
 
-   The gradient is the difference between what the model said and what was true; nothing in a transformer
-   is simpler. A next-token model has R*V logits, the largest tensor of all by far: at 8,192 rows and a
-   vocabulary of 65,536 they take 2 GB, and their gradient as much again. So the head works on a few rows
-   at a time: product, loss, gradient in place, both products of the backward, on to the next rows. The
-   logits of a chunk stay in the cache, are never stored whole, and no product is done twice.            */
+   The gradient is the difference between what the model said and what was true; nothing in a
+   transformer is simpler. A next-token model has R*V logits, the largest tensor of all by far:
+   at 8,192 rows and a vocabulary of 65,536 they take 2 GB, and their gradient as much again. So
+   the head works on a few rows at a time: product, loss, gradient in place, both products of the
+   backward, on to the next rows. The logits of a chunk stay in the cache, are never stored
+   whole, and no product is done twice.                                                           */
 
-static posenc_float pe__crossentropy_row(posenc_float *dz, const posenc_float *z, int target, double scale,
-                                         int V)
+static posenc_float pe__crossentropy_row(posenc_float *dz, const posenc_float *z, int target,
+                                         double scale, int V)
 {
     posenc_float top = -HUGE_VALF, sum = 0, own;
     if (target < 0 || target >= V) {
@@ -1305,26 +1368,27 @@ static posenc_float pe__crossentropy_row(posenc_float *dz, const posenc_float *z
     return PE__LOG(sum) + top - own;
 }
 
-POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits, const posenc_float *logits,
-                                    const int *target, double scale, int R, int V)
+POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits,
+                                    const posenc_float *logits, const int *target, double scale,
+                                    int R, int V)
 {
     PE__PARALLEL
     for (int r = 0; r < R; r++)
-        loss[r] = pe__crossentropy_row(dlogits ? dlogits + (size_t)r * V : NULL, logits + (size_t)r * V,
-                                       target[r], scale, V);
+        loss[r] = pe__crossentropy_row(dlogits ? dlogits + (size_t)r * V : NULL,
+                                       logits + (size_t)r * V, target[r], scale, V);
 }
 
-static int pe__head_chunk(int R, int V)                /* rows at a time: 4 MB of logits, 32 rows at least */
+static int pe__head_chunk(int R, int V)       /* rows at a time: 4 MB of logits, 32 rows at least */
 {
     return pe__min(R, pe__clamp((1 << 20) / pe__max(1, V), 32, 1024));
 }
 
 POSENC_DEF size_t posenc_head_scratch(int R, int V) { return (size_t)pe__head_chunk(R, V) * V; }
 
-POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw, posenc_float *db,
-                                 const posenc_float *x, const posenc_float *w, const posenc_float *b,
-                                 const int *target, double scale, int R, int C, int V,
-                                 posenc_float *scratch)
+POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw,
+                                 posenc_float *db, const posenc_float *x, const posenc_float *w,
+                                 const posenc_float *b, const int *target, double scale, int R,
+                                 int C, int V, posenc_float *scratch)
 {
     int chunk = pe__head_chunk(R, V);
     for (int r = 0; r < R; r += chunk) {
@@ -1336,25 +1400,26 @@ POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_fl
     }
 }
 
-/* ---- [5] positional encodings -----------------------------------------------------------------------------------
-   One card each: where it enters, what it learns, what happens beyond the training length, the formula,
-   the backward. A card ends in a struct of type pe__card, which is all that the transformer knows of it;
-   the row in POSENC_ENCODINGS [2.2] gives it its name. CONTRIBUTING.md adds one step by step.           */
+/* ---- [5] positional encodings -------------------------------------------------------------------
+   One card each: where it enters, what it learns, what happens beyond the training length, the
+   formula, the backward. A card ends in a struct of type pe__card, which is all that the
+   transformer knows of it; the row in POSENC_ENCODINGS [2.2] gives it its name. CONTRIBUTING.md
+   adds one step by step.                                                                         */
 
-/* ---- [5.0] what a card holds -------------------------------------------------------------------------------------- */
+/* ---- [5.0] what a card holds ----------------------------------------------------------------- */
 
-typedef struct pe__geometry { int C, H, D, context, causal; } pe__geometry;   /* the model it serves */
+typedef struct pe__geometry { int C, H, D, context, causal; } pe__geometry;    /* its model */
 
 typedef enum pe__init { PE__ZERO, PE__ONE, PE__NORMAL, PE__UNIFORM, PE__WAVES } pe__init;
 
-typedef struct pe__plan {                   /* a tensor to be: name, shape, how its values start          */
+typedef struct pe__plan {                   /* a tensor to be: name, shape, how its values start  */
     const char *name;
     int dims, shape[2];
     pe__init init;
-    double spread;                          /* deviation (normal), bound (uniform), base (waves)           */
+    double spread;                          /* deviation (normal), bound (uniform), base (waves)  */
 } pe__plan;
 
-enum { PE__PLANS = 6 };                     /* most tensors one encoding may learn                         */
+enum { PE__PLANS = 6 };                     /* most tensors one encoding may learn                */
 
 typedef struct pe__card {
     /* fills the spec's defaults for this model, or refuses with a sentence */
@@ -1374,6 +1439,16 @@ typedef struct pe__card {
     int (*bucket)(const posenc_spec *s, int d);
 } pe__card;
 
+/* a card of each shape: what it must say, in the order it is used */
+#define PE__CARD_ROW(check, row)            { check, NULL, 0, row, 0, NULL, NULL, NULL }
+#define PE__CARD_LOOKUP(check, plan, kind)  { check, plan, 0, NULL, kind, NULL, NULL, NULL }
+#define PE__CARD_TURN(check, plan, per_layer, frequencies) \
+    { \
+        check, plan, per_layer, NULL, 0, frequencies, NULL, NULL \
+    }
+#define PE__CARD_BIAS(check, bias)          { check, NULL, 0, NULL, 0, NULL, bias, NULL }
+#define PE__CARD_TABLE(check, plan, bucket) { check, plan, 0, NULL, 0, NULL, NULL, bucket }
+
 static posenc_spec pe__no_spec(void)
 {
     posenc_spec s;
@@ -1382,7 +1457,8 @@ static posenc_spec pe__no_spec(void)
 }
 
 /* a plan of one tensor, which is what most encodings need */
-static int pe__plan_one(pe__plan *p, const char *name, int rows, int columns, pe__init init, double spread)
+static int pe__plan_one(pe__plan *p, const char *name, int rows, int columns, pe__init init,
+                        double spread)
 {
     p->name = name;
     p->dims = columns ? 2 : 1;
@@ -1393,8 +1469,8 @@ static int pe__plan_one(pe__plan *p, const char *name, int rows, int columns, pe
     return 1;
 }
 
-/* ---- [5.1] positions ------------------------------------------------------------------------------------------------
-   Where positions come from is nobody's business but the caller's: all encodings read an array.         */
+/* ---- [5.1] positions ----------------------------------------------------------------------------
+   Where positions come from is nobody's business but the caller's: all encodings read an array.  */
 
 static double pe__at(const double *pos, int t) { return pos ? pos[t] : (double)t; }
 
@@ -1441,29 +1517,30 @@ static posenc_float *pe__head(posenc_heads x, int b, int t, int h)
     return x.data + b * x.sb + t * x.st + h * x.sh;
 }
 
-/* ---- [5.2] none --------------------------------------------------------------------------------------------------------
+/* ---- [5.2] none ---------------------------------------------------------------------------------
    enters    nowhere
    learns    nothing
    beyond T  works as well, or as badly, as within
 
-   Attention by itself sees a set: permute the tokens and the outputs are permuted with them. A causal
-   mask breaks that symmetry (token t sees t+1 keys, and can learn to count them), so causal models do
-   surprisingly well without an encoding, and bidirectional ones do not (Haviv et al. 2022).             */
+   Attention by itself sees a set: permute the tokens and the outputs are permuted with them. A
+   causal mask breaks that symmetry (token t sees t+1 keys, and can learn to count them), so
+   causal models do surprisingly well without an encoding, and bidirectional ones do not (Haviv
+   et al. 2022).                                                                                  */
 
-static const pe__card pe__card_NONE = { NULL, NULL, 0, NULL, 0, NULL, NULL, NULL };
+static const pe__card pe__card_NONE = PE__CARD_ROW(NULL, NULL);
 
-/* ---- [5.3] sinusoidal (Vaswani et al. 2017) -------------------------------------------------------------------------------
+/* ---- [5.3] sinusoidal (Vaswani et al. 2017) -----------------------------------------------------
    enters    embedding
    learns    nothing
    beyond T  defined everywhere, but the model has never seen those vectors: expect it to fail early
 
    E[2i] = sin(p w_i)    E[2i+1] = cos(p w_i)    w_i = base^(-2i/C)
 
-   The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in 2 pi base.
-   Moving by k positions turns every hand by k w_i whatever the time is, so that E(p + k) is a fixed
-   linear map of E(p): this is how a linear layer can compare positions.
+   The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in 2 pi
+   base. Moving by k positions turns every hand by k w_i whatever the time is, so that E(p + k) is a
+   fixed linear map of E(p): this is how a linear layer can compare positions.
 
-   Backward. Nothing is learned; dx passes through the sum unchanged.                                   */
+   Backward. Nothing is learned; dx passes through the sum unchanged.                             */
 
 static void pe__sinusoidal_row(posenc_float *row, double p, int C, const posenc_spec *s)
 {
@@ -1481,8 +1558,8 @@ POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T,
     for (int t = 0; t < T; t++) pe__sinusoidal_row(table + (size_t)t * C, pe__at(pos, t), C, &s);
 }
 
-/* x[b,t] += table[t] for any table; backward sums the batch first, so that whatever made the table is
-   run backward once, not B times */
+/* x[b,t] += table[t] for any table; backward sums the batch first, so that whatever made the
+   table is run backward once, not B times                                                        */
 POSENC_DEF void posenc_rows_forward(posenc_float *x, const posenc_float *table, int B, int T, int C)
 {
     int rows = B * T;
@@ -1492,7 +1569,8 @@ POSENC_DEF void posenc_rows_forward(posenc_float *x, const posenc_float *table, 
         for (int c = 0; c < C; c++) x[(size_t)r * C + c] += from[c];
     }
 }
-POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T, int C)
+POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *dx, int B, int T,
+                                     int C)
 {
     PE__PARALLEL
     for (int t = 0; t < T; t++)
@@ -1507,23 +1585,23 @@ static posenc_status pe__base_check(posenc_spec *s, const pe__geometry *g, posen
     if (s->base == 0) s->base = 10000;
     return POSENC_OK;
 }
-static const pe__card pe__card_SINUSOIDAL = { pe__base_check, NULL, 0, pe__sinusoidal_row, 0, NULL, NULL, NULL };
+static const pe__card pe__card_SINUSOIDAL = PE__CARD_ROW(pe__base_check, pe__sinusoidal_row);
 
-/* ---- [5.4] learned, sininit ---------------------------------------------------------------------------------------------------
+/* ---- [5.4] learned, sininit ---------------------------------------------------------------------
    enters    embedding
    learns    a table W (rows, C), one free vector per position. learned starts at random, sininit as
              the waves of [5.3]
    beyond T  impossible past the last row; rows that training never reached keep their first values
 
-   E(p) = W[p].   Backward: dW[p_t] += dx_t, every row of dx to the row it came from.                   */
+   E(p) = W[p].   Backward: dW[p_t] += dx_t, every row of dx to the row it came from.             */
 
-static int pe__table_row(double p, int rows)                        /* -1 outside the table, or for NaN */
+static int pe__table_row(double p, int rows)                  /* -1 outside the table, or for NaN */
 {
     return p >= -0.5 && p < rows - 0.5 ? (int)floor(p + 0.5) : -1;
 }
 
-POSENC_DEF void posenc_learned_forward(posenc_float *x, const posenc_float *table, const double *pos,
-                                       int B, int T, int C, int rows)
+POSENC_DEF void posenc_learned_forward(posenc_float *x, const posenc_float *table,
+                                       const double *pos, int B, int T, int C, int rows)
 {
     PE__PARALLEL
     for (int t = 0; t < T; t++) {
@@ -1534,10 +1612,10 @@ POSENC_DEF void posenc_learned_forward(posenc_float *x, const posenc_float *tabl
     }
 }
 
-POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx, const double *pos,
-                                        int B, int T, int C, int rows)
+POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float *dx,
+                                        const double *pos, int B, int T, int C, int rows)
 {
-    PE__PARALLEL                                  /* two tokens may share a row: a thread owns a channel */
+    PE__PARALLEL                           /* two tokens may share a row: a thread owns a channel */
     for (int c = 0; c < C; c++) {
         for (int t = 0; t < T; t++) {
             int row = pe__table_row(pe__at(pos, t), rows);
@@ -1562,21 +1640,21 @@ static int pe__sininit_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, cons
 {
     return pe__plan_one(plan, "weight", s->rows, g->C, PE__WAVES, s->base);
 }
-static const pe__card pe__card_LEARNED = { pe__learned_check, pe__learned_plan, 0, NULL, 1, NULL, NULL, NULL };
-static const pe__card pe__card_SININIT = { pe__learned_check, pe__sininit_plan, 0, NULL, 1, NULL, NULL, NULL };
+static const pe__card pe__card_LEARNED = PE__CARD_LOOKUP(pe__learned_check, pe__learned_plan, 1);
+static const pe__card pe__card_SININIT = PE__CARD_LOOKUP(pe__learned_check, pe__sininit_plan, 1);
 
-/* ---- [5.5] continuous: a network of the position ------------------------------------------------------------------------------------
+/* ---- [5.5] continuous: a network of the position ------------------------------------------------
    enters    embedding
-   learns    W1 (hidden,1) b1, W2 (hidden,hidden) b2, W3 (C,hidden) b3, about 21,000 numbers by default
+   learns    W1 (hidden,1) b1, W2 (hidden,hidden) b2, W3 (C,hidden) b3: 33,280 numbers at C = 128
    beyond T  defined everywhere and smooth; past `length` it extends its last straight lines
 
    u = p / length     h1 = relu(W1 u + b1)     h2 = relu(W2 h1 + b2)     E = W3 h2 + b3
 
-   Any real position has a vector, and neighbours have similar ones. Backward: three linear layers, once,
-   after the batch is summed. The relu's slope can be read off its output, so h1 and h2 are all that is
-   kept.
+   Any real position has a vector, and neighbours have similar ones. Backward: three linear layers,
+   once, after the batch is summed. The relu's slope can be read off its output, so h1 and h2 are
+   all that is kept.
 
-   scratch   u (T) | h1 (T,hidden) | h2 (T,hidden) | spare (T,hidden) | E (T,C)                          */
+   scratch   u (T) | h1 (T,hidden) | h2 (T,hidden) | spare (T,hidden) | E (T,C)                   */
 
 POSENC_DEF size_t posenc_continuous_scratch(int T, int C, int hidden)
 {
@@ -1597,10 +1675,11 @@ static pe__continuous_room pe__continuous_cut(posenc_float *scratch, int T, int 
     return r;
 }
 
-static void pe__continuous_forward(const posenc_backend *ops, posenc_float *x, posenc_float *scratch,
-                                   const posenc_continuous *w, int B, int T, int C, int hidden)
+static void pe__continuous_forward(const posenc_backend *ops, posenc_float *x,
+                                   posenc_float *scratch, const posenc_continuous *w, int B, int T,
+                                   int C, int hidden)
 {
-    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);           /* u is filled already */
+    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);        /* u is filled already */
     size_t n = (size_t)T * hidden;
     ops->linear_forward(r.h1, r.u, w->w1, w->b1, T, 1, hidden);
     ops->activation_forward(r.h1, r.h1, POSENC_RELU, n);
@@ -1616,7 +1695,7 @@ static void pe__continuous_backward(const posenc_backend *ops, const posenc_cont
 {
     pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);
     size_t n = (size_t)T * hidden;
-    posenc_float *dE = r.E, *dh2 = r.spare, *dh1 = r.h2;                /* what is read no more is reused */
+    posenc_float *dE = r.E, *dh2 = r.spare, *dh1 = r.h2;        /* what is read no more is reused */
     ops->zero(ops->user, dE, (size_t)T * C * sizeof *dE);
     ops->rows_backward(dE, dx, B, T, C);
     ops->linear_backward(dh2, dw->w3, dw->b3, dE, r.h2, w->w3, T, hidden, C, 0);
@@ -1627,8 +1706,8 @@ static void pe__continuous_backward(const posenc_backend *ops, const posenc_cont
 }
 
 POSENC_DEF void posenc_continuous_forward(posenc_float *x, posenc_float *scratch,
-                                          const posenc_continuous *w, const double *pos, double length,
-                                          int B, int T, int C, int hidden)
+                                          const posenc_continuous *w, const double *pos,
+                                          double length, int B, int T, int C, int hidden)
 {
     for (int t = 0; t < T; t++) scratch[t] = PE__F(pe__at(pos, t) / length);
     pe__continuous_forward(posenc_cpu_backend(), x, scratch, w, B, T, C, hidden);
@@ -1648,7 +1727,8 @@ static posenc_status pe__continuous_check(posenc_spec *s, const pe__geometry *g,
     if (s->init == 0) s->init = 0.02;
     return POSENC_OK;
 }
-static int pe__continuous_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+static int pe__continuous_plan(pe__plan plan[PE__PLANS], const posenc_spec *s,
+                               const pe__geometry *g)
 {
     pe__plan_one(plan + 0, "w1", s->hidden, 1, PE__NORMAL, s->init);
     pe__plan_one(plan + 1, "b1", s->hidden, 0, PE__ZERO, 0);
@@ -1658,28 +1738,31 @@ static int pe__continuous_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, c
     pe__plan_one(plan + 5, "b3", g->C, 0, PE__ZERO, 0);
     return 6;
 }
-static const pe__card pe__card_CONTINUOUS = { pe__continuous_check, pe__continuous_plan, 0, NULL, 2, NULL, NULL, NULL };
+static const pe__card pe__card_CONTINUOUS =
+    PE__CARD_LOOKUP(pe__continuous_check, pe__continuous_plan, 2);
 
-/* ---- [5.6] turning: what every rotation shares ----------------------------------------------------------------------------------------
+/* ---- [5.6] turning: what every rotation shares --------------------------------------------------
    Read channels as points in the plane and turn point i of the vector at position p by the angle
        theta = p f_i          (y1, y2) = m (x1 cos - x2 sin, x1 sin + x2 cos)
 
-   f are the frequencies and m a magnitude; every member of the rope family only fills them differently.
-   Two habits exist for which channels form a point, and checkpoints of one do not work with the other:
+   f are the frequencies and m a magnitude; every member of the rope family only fills them
+   differently. Two habits exist for which channels form a point, and checkpoints of one do not work
+   with the other:
 
-       interleaved   (x_0 x_1) (x_2 x_3) ...        half   (x_0 x_n) (x_1 x_n+1) ...   n = number of points
+       interleaved  (x_0 x_1) (x_2 x_3) ...      half  (x_0 x_n) (x_1 x_n+1) ...  n pairs in all
 
-   Backward. The gradient is turned the other way: the transpose of m R(theta) is m R(-theta), the same
-   kernel with the sine negated (and m as it is, not 1/m). For trained frequencies
+   Backward. The gradient is turned the other way: the transpose of m R(theta) is m R(-theta), the
+   same kernel with the sine negated (and m as it is, not 1/m). For trained frequencies
        dtheta = y1 g2 - y2 g1 = x1 dx2 - x2 dx1
-   the cross product of value and gradient, which turning both leaves unchanged: it may be taken before
-   or after the turn, so nothing needs to be saved.
+   the cross product of value and gradient, which turning both leaves unchanged: it may be taken
+   before or after the turn, so nothing needs to be saved.
 
-   Angles are computed in double. In float, p = 1,048,575 has lost the second decimal of the angle.       */
+   Angles are computed in double. In float, p = 1,048,575 has lost the second decimal of the
+   angle.                                                                                         */
 
 /* turns pairs from..to-1 of one head; c and s start at pair `from` */
-static void pe__turn_pairs(posenc_float *x, const posenc_float *c, const posenc_float *s, int from, int to,
-                           int pairs, int layout, posenc_float direction)
+static void pe__turn_pairs(posenc_float *x, const posenc_float *c, const posenc_float *s, int from,
+                           int to, int pairs, int layout, posenc_float direction)
 {
     int step = layout == POSENC_INTERLEAVED ? 2 : 1, gap = layout == POSENC_INTERLEAVED ? 1 : pairs;
     for (int i = from; i < to; i++) {
@@ -1700,12 +1783,16 @@ static void pe__turn_all(posenc_heads x, const posenc_turns *turns, posenc_float
         size_t at = (size_t)row * turns->pairs;
         if (row >= turns->rows) continue;
         for (int h = 0; h < x.H; h++)
-            pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at,
-                           0, turns->pairs, turns->pairs, turns->layout, direction);
+            pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at,
+                           turns->sine + at, 0, turns->pairs, turns->pairs, turns->layout,
+                           direction);
     }
 }
-POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns) { pe__turn_all(x,  &turns,  1); }
-POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns) { pe__turn_all(dx, &turns, -1); }
+POSENC_DEF void posenc_turn(posenc_heads x, posenc_turns turns) { pe__turn_all(x, &turns, 1); }
+POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns)
+{
+    pe__turn_all(dx, &turns, -1);
+}
 
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
                                   const posenc_float *scale, double magnitude)
@@ -1720,55 +1807,55 @@ POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const d
     }
 }
 
-/* sum over tokens of p * dtheta for pair i; pos_b is 0 when the batch shares its positions */
-static double pe__angle_gradient(posenc_heads dx, posenc_heads x, const double *pos, int pos_b, int first,
-                                 int second)
+/* sum over tokens of p * dtheta for pair i, tokens past the table left out as in the turn itself */
+static double pe__pair_gradient(posenc_heads dx, posenc_heads x, const posenc_turns *turns,
+                                const double *pos, int i)
 {
+    int interleaved = turns->layout == POSENC_INTERLEAVED;
+    int first = turns->offset + (interleaved ? 2 * i : i);
+    int second = first + (interleaved ? 1 : turns->pairs);
     double sum = 0;
-    for (int b = 0; b < x.B; b++) {
-        for (int t = 0; t < x.T; t++) {
-            double cross = 0;
-            for (int h = 0; h < x.H; h++) {
-                const posenc_float *v = pe__head(x, b, t, h), *g = pe__head(dx, b, t, h);
-                cross += (double)v[first] * g[second] - (double)v[second] * g[first];
-            }
-            sum += cross * pe__at(pos, b * pos_b + t);
+    for (int r = 0; r < x.B * x.T; r++) {
+        int b = r / x.T, t = r % x.T, row = b * turns->row_b + t;
+        double cross = 0;
+        for (int h = 0; h < x.H && row < turns->rows; h++) {
+            const posenc_float *v = pe__head(x, b, t, h), *g = pe__head(dx, b, t, h);
+            cross += (double)v[first] * g[second] - (double)v[second] * g[first];
         }
+        sum += cross == 0 ? 0 : cross * pe__at(pos, row);
     }
     return sum;
 }
 
 POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
-                                      posenc_turns turns, const double *pos, const double *frequency)
+                                      posenc_turns turns, const double *pos,
+                                      const double *frequency)
 {
-    int interleaved = turns.layout == POSENC_INTERLEAVED;
     PE__PARALLEL
-    for (int i = 0; i < turns.pairs; i++) {
-        int first = turns.offset + (interleaved ? 2 * i : i);
-        int second = first + (interleaved ? 1 : turns.pairs);
-        dscale[i] += PE__F(frequency[i] * pe__angle_gradient(dx, x, pos, turns.row_b, first, second));
-    }
+    for (int i = 0; i < turns.pairs; i++)
+        dscale[i] += PE__F(frequency[i] * pe__pair_gradient(dx, x, &turns, pos, i));
 }
 
-/* ---- [5.7] rope: rotary position (Su et al. 2021) -----------------------------------------------------------------------------------------
+/* ---- [5.7] rope: rotary position (Su et al. 2021) -----------------------------------------------
    enters    queries and keys, in every layer; values stay as they are
    learns    nothing
-   beyond T  defined at any position, but with angles the model never saw: expect it to fail a little
-             past the training length unless the frequencies are rescaled
+   beyond T  defined at any position, but with angles the model never saw: expect it to fail a
+             little past the training length unless the frequencies are rescaled
 
    f_i = base^(-2i/dim): the first points spin fast, the last ones hardly move. A dot product of two
-   turned vectors depends on the difference of their angles alone, so the score of query i and key j sees
-   p_i - p_j and neither of them by itself.
+   turned vectors depends on the difference of their angles alone, so the score of query i and key j
+   sees p_i - p_j and neither of them by itself.
 
-   Backward. As [5.6]; the forward needs no table either, if each angle serves all batches and heads.    */
+   Backward. As [5.6]; the forward needs no table either, if each angle serves all batches and
+   heads.                                                                                         */
 
 POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base)
 {
     for (int i = 0; i < dim / 2; i++) frequency[i] = pow(base, -2.0 * i / dim);
 }
 
-static void pe__rope(posenc_heads x, const posenc_float *scale, const double *pos, int layout, double base,
-                     posenc_float direction)
+static void pe__rope(posenc_heads x, const posenc_float *scale, const double *pos, int layout,
+                     double base, posenc_float direction)
 {
     enum { RUN = 64 };
     int pairs = x.D / 2;
@@ -1779,7 +1866,8 @@ static void pe__rope(posenc_heads x, const posenc_float *scale, const double *po
             posenc_float c[RUN], s[RUN];
             int to = pe__min(from + RUN, pairs);
             for (int i = from; i < to; i++) {
-                double angle = pe__at(pos, t) * pow(base, -2.0 * i / x.D) * (scale ? (double)scale[i] : 1.0);
+                double angle =
+                    pe__at(pos, t) * pow(base, -2.0 * i / x.D) * (scale ? (double)scale[i] : 1.0);
                 c[i - from] = PE__F(cos(angle));
                 s[i - from] = PE__F(sin(angle));
             }
@@ -1789,8 +1877,14 @@ static void pe__rope(posenc_heads x, const posenc_float *scale, const double *po
         }
     }
 }
-POSENC_DEF void posenc_rope_forward (posenc_heads x,  const double *pos, int layout, double base) { pe__rope(x,  NULL, pos, layout, base,  1); }
-POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int layout, double base) { pe__rope(dx, NULL, pos, layout, base, -1); }
+POSENC_DEF void posenc_rope_forward(posenc_heads x, const double *pos, int layout, double base)
+{
+    pe__rope(x, NULL, pos, layout, base, 1);
+}
+POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int layout, double base)
+{
+    pe__rope(dx, NULL, pos, layout, base, -1);
+}
 
 static posenc_status pe__rope_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
 {
@@ -1798,24 +1892,29 @@ static posenc_status pe__rope_check(posenc_spec *s, const pe__geometry *g, posen
     if (s->layout == POSENC_LAYOUT_DEFAULT) s->layout = POSENC_HALF;
     if (s->dim == 0) s->dim = g->D;
     if (s->dim % 2 || s->dim < 2)
-        return pe__fail(why, POSENC_BAD_CONFIG, "rope turns pairs of channels, and %d is odd or below 2; "
-                        "choose an even head width or give dim=", s->dim);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "rope turns pairs of channels, and %d is odd or below 2; "
+                        "choose an even head width or give dim=",
+                        s->dim);
     if (s->dim > g->D)
         return pe__fail(why, POSENC_BAD_CONFIG, "rope's dim=%d is wider than a head (%d channels)",
                         s->dim, g->D);
     return POSENC_OK;
 }
-static void pe__rope_fill(double *f, const posenc_spec *s) { posenc_rope_frequencies(f, s->dim, s->base); }
+static void pe__rope_fill(double *f, const posenc_spec *s)
+{
+    posenc_rope_frequencies(f, s->dim, s->base);
+}
 
-static const pe__card pe__card_ROPE = { pe__rope_check, NULL, 0, NULL, 0, pe__rope_fill, NULL, NULL };
+static const pe__card pe__card_ROPE = PE__CARD_TURN(pe__rope_check, NULL, 0, pe__rope_fill);
 
-/* ---- [5.8] lrope: trained frequencies ---------------------------------------------------------------------------------------------------------
+/* ---- [5.8] lrope: trained frequencies -----------------------------------------------------------
    enters    queries and keys
    learns    a scale per pair and layer, shared by q and k, starting at 1
    beyond T  as rope
 
    theta = p f_i scale_i        dscale_i = sum of p f_i dtheta, over q and k alike.
-   Since the scales change with every update, so do all cosines and sines: never keep the table.         */
+   Since the scales change with every update, so do all cosines and sines: never keep the table.  */
 
 POSENC_DEF void posenc_lrope_forward(posenc_heads x, const posenc_float *scale, const double *pos,
                                      int layout, double base)
@@ -1827,13 +1926,11 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
                                       const posenc_float *scale, const double *pos, int layout,
                                       double base)
 {
-    int pairs = x.D / 2, interleaved = layout == POSENC_INTERLEAVED;
+    posenc_turns all = { NULL, NULL, x.T, x.D / 2, 0, 0, layout };
     pe__rope(dx, scale, pos, layout, base, -1);
     PE__PARALLEL
-    for (int i = 0; i < pairs; i++) {
-        int first = interleaved ? 2 * i : i, second = first + (interleaved ? 1 : pairs);
-        dscale[i] += PE__F(pow(base, -2.0 * i / x.D) * pe__angle_gradient(dx, x, pos, 0, first, second));
-    }
+    for (int i = 0; i < x.D / 2; i++)
+        dscale[i] += PE__F(pow(base, -2.0 * i / x.D) * pe__pair_gradient(dx, x, &all, pos, i));
 }
 
 static int pe__lrope_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
@@ -1841,30 +1938,34 @@ static int pe__lrope_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const 
     (void)g;
     return pe__plan_one(plan, "scale", s->dim / 2, 0, PE__ONE, 0);
 }
-static const pe__card pe__card_LROPE = { pe__rope_check, pe__lrope_plan, 1, NULL, 0, pe__rope_fill, NULL, NULL };
+static const pe__card pe__card_LROPE =
+    PE__CARD_TURN(pe__rope_check, pe__lrope_plan, 1, pe__rope_fill);
 
-/* ---- [5.9] biases: what every distance shares ----------------------------------------------------------------------------------------------------
+/* ---- [5.9] biases: what every distance shares ---------------------------------------------------
    score_hij += r_h[d], d = p_i - p_j
 
-   Whatever depends on the distance alone is one vector per head: forward fills r (here), attention [6]
-   reads it and returns G_h[d], the sum of the scores' gradients along each diagonal, and backward is the
-   chain rule from G into the encoding's parameters. No T x T matrix appears on the way.
+   Whatever depends on the distance alone is one vector per head: forward fills r (here), attention
+   [6] reads it and returns G_h[d], the sum of the scores' gradients along each diagonal, and
+   backward is the chain rule from G into the encoding's parameters. No T x T matrix appears on the
+   way.
 
-   For a table, r_h[d] = W[bucket(d), h], so dW[bucket(d), h] += G_h[d].                                 */
+   For a table, r_h[d] = W[bucket(d), h], so dW[bucket(d), h] += G_h[d].                          */
 
 POSENC_DEF void posenc_gather_forward(posenc_float *bias, const posenc_float *table, const int *row,
                                       int H, int n, int rows)
 {
     for (int h = 0; h < H; h++)
         for (int e = 0; e < n; e++)
-            if (row[e] >= 0 && row[e] < rows) bias[(size_t)h * n + e] += table[(size_t)row[e] * H + h];
+            if (row[e] >= 0 && row[e] < rows)
+                bias[(size_t)h * n + e] += table[(size_t)row[e] * H + h];
 }
-POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias, const int *row,
-                                       int H, int n, int rows)
+POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias,
+                                       const int *row, int H, int n, int rows)
 {
     for (int h = 0; h < H; h++)
         for (int e = 0; e < n; e++)
-            if (row[e] >= 0 && row[e] < rows) dtable[(size_t)row[e] * H + h] += dbias[(size_t)h * n + e];
+            if (row[e] >= 0 && row[e] < rows)
+                dtable[(size_t)row[e] * H + h] += dbias[(size_t)h * n + e];
 }
 
 /* door one's form of the same: the bucket comes from the card, one distance at a time */
@@ -1883,8 +1984,8 @@ static void pe__table_bias(posenc_float *bias, const posenc_float *table, posenc
     }
 }
 
-POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq, int Tk,
-                                   int past, int future)
+POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq,
+                                   int Tk, int past, int future)
 {
     int n = future + 1 + past;
     for (int h = 0; h < H; h++)
@@ -1895,27 +1996,28 @@ POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bia
             }
 }
 
-/* ---- [5.10] relative: a clipped table ----------------------------------------------------------------------------------------------------------------
+/* ---- [5.10] relative: a clipped table -----------------------------------------------------------
    enters    scores
    learns    W (2 distance + 1, H), one table for all layers
    beyond T  distances past the clip share its last row, so it runs at any length
 
-   b_h(i,j) = W[clamp(p_j - p_i, -M, M) + M, h],  M = distance.  Row M is "here", smaller rows the past. */
+   b_h(i,j) = W[clamp(p_j - p_i, -M, M) + M, h],  M = distance.  Row M is "here", lower rows the
+   past.                                                                                         */
 
 static int pe__relative_bucket(const posenc_spec *s, int d)
 {
     return pe__clamp(-d, -s->distance, s->distance) + s->distance;
 }
 
-POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip, int H,
-                                        int past, int future)
+POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip,
+                                        int H, int past, int future)
 {
     posenc_spec s = pe__no_spec();
     s.distance = clip;
     pe__table_bias(bias, table, NULL, NULL, pe__relative_bucket, &s, H, past, future);
 }
-POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip, int H,
-                                         int past, int future)
+POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip,
+                                         int H, int past, int future)
 {
     posenc_spec s = pe__no_spec();
     s.distance = clip;
@@ -1933,23 +2035,25 @@ static int pe__relative_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, con
 {
     return pe__plan_one(plan, "weight", 2 * s->distance + 1, g->H, PE__NORMAL, s->init);
 }
-static const pe__card pe__card_RELATIVE = { pe__relative_check, pe__relative_plan, 0, NULL, 0, NULL, NULL, pe__relative_bucket };
+static const pe__card pe__card_RELATIVE =
+    PE__CARD_TABLE(pe__relative_check, pe__relative_plan, pe__relative_bucket);
 
-/* ---- [5.11] alibi: attention with linear biases (Press et al. 2021) ---------------------------------------------------------------------------------------
+/* ---- [5.11] alibi: attention with linear biases (Press et al. 2021) -----------------------------
    enters    scores
    learns    nothing
-   beyond T  the point of it: a model trained short runs long, with an ever fainter view of the far past
+   beyond T  the point of it: trained short, it runs long, with an ever fainter view of the past
 
    b_h(i,j) = -slope_h |p_i - p_j|      slope_h = 2^(-bias_max (h+1) / n),  n heads, a power of two
-   For other head counts: the slopes of the next lower power of two, then every other slope of the next
-   higher one. Under a causal mask the same bias could be written slope_h p_j: softmax does not see what
-   a whole row has in common.                                                                            */
+   For other head counts: the slopes of the next lower power of two, then every other slope of
+   the next higher one. Under a causal mask the same bias could be written slope_h p_j: softmax
+   does not see what a whole row has in common.                                                   */
 
 static double pe__alibi_slope(int h, int H, double bias_max)
 {
     int n = 1;
     while (2 * n <= H) n *= 2;
-    return h < n ? pow(2.0, -bias_max * (h + 1) / n) : pow(2.0, -bias_max * (2 * (h - n) + 1) / (2 * n));
+    return h < n ? pow(2.0, -bias_max * (h + 1) / n)
+                 : pow(2.0, -bias_max * (2 * (h - n) + 1) / (2 * n));
 }
 static double pe__alibi_bias(const posenc_spec *s, int h, int H, int d)
 {
@@ -1960,13 +2064,15 @@ POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max)
 {
     for (int h = 0; h < H; h++) slope[h] = PE__F(pe__alibi_slope(h, H, bias_max));
 }
-POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future, double bias_max)
+POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future,
+                                     double bias_max)
 {
     posenc_spec s = pe__no_spec();
     int n = future + 1 + past;
     s.bias_max = bias_max;
     for (int h = 0; h < H; h++)
-        for (int e = 0; e < n; e++) bias[(size_t)h * n + e] += PE__F(pe__alibi_bias(&s, h, H, e - future));
+        for (int e = 0; e < n; e++)
+            bias[(size_t)h * n + e] += PE__F(pe__alibi_bias(&s, h, H, e - future));
 }
 
 static posenc_status pe__alibi_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
@@ -1975,18 +2081,20 @@ static posenc_status pe__alibi_check(posenc_spec *s, const pe__geometry *g, pose
     if (s->bias_max == 0) s->bias_max = 8;
     return POSENC_OK;
 }
-static const pe__card pe__card_ALIBI = { pe__alibi_check, NULL, 0, NULL, 0, NULL, pe__alibi_bias, NULL };
+static const pe__card pe__card_ALIBI = PE__CARD_BIAS(pe__alibi_check, pe__alibi_bias);
 
-/* ---- [5.12] t5: logarithmic buckets (Raffel et al. 2019) ------------------------------------------------------------------------------------------------------
+/* ---- [5.12] t5: logarithmic buckets (Raffel et al. 2019) ----------------------------------------
    enters    scores
    learns    W (buckets, H), one table for all layers
    beyond T  everything past `distance` shares the last bucket
 
-   Half of a side's n buckets hold one distance each; the other half grow geometrically up to `distance`:
+   Half of a side's n buckets hold one distance each; the other half grow geometrically up to
+   `distance`:
        bucket = x                                                        for x < e, e = n/2
               = min(n - 1, e + trunc(ln(x/e) / ln(distance/e) (n - e)))  above
-   Bidirectional: the future (d < 0) has the upper half of the table, the past the lower. Causal: the
-   past has all of it. T5 itself does not divide scores by sqrt(D): set attention_scale to 1 to match.   */
+   Bidirectional: the future (d < 0) has the upper half of the table, the past the lower. Causal:
+   the past has all of it. T5 itself does not divide scores by sqrt(D): set attention_scale to 1
+   to match.                                                                                      */
 
 POSENC_DEF int posenc_t5_bucket(int distance, int buckets, int max_distance, int bidirectional)
 {
@@ -1995,7 +2103,8 @@ POSENC_DEF int posenc_t5_bucket(int distance, int buckets, int max_distance, int
     int x = bidirectional ? abs(distance) : pe__max(distance, 0);
     if (x < e) return first + x;
     if (e < 1 || max_distance <= e) return first + n - 1;
-    return first + pe__min(n - 1, e + (int)(log((double)x / e) / log((double)max_distance / e) * (n - e)));
+    return first +
+           pe__min(n - 1, e + (int)(log((double)x / e) / log((double)max_distance / e) * (n - e)));
 }
 static int pe__t5_bucket(const posenc_spec *s, int d)
 {
@@ -2032,20 +2141,24 @@ static posenc_status pe__t5_check(posenc_spec *s, const pe__geometry *g, posenc_
     if (s->init == 0) s->init = 1 / sqrt((double)g->C);
     side = s->bidirectional > 0 ? s->buckets / 2 : s->buckets;
     if (side < 2 || (s->bidirectional > 0 && s->buckets % 2))
-        return pe__fail(why, POSENC_BAD_CONFIG, "t5 with buckets=%d is too small or odd; it needs 2 "
-                        "(causal) or an even number from 4 (bidirectional)", s->buckets);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "t5 with buckets=%d is too small or odd; it needs 2 "
+                        "(causal) or an even number from 4 (bidirectional)",
+                        s->buckets);
     if (s->distance <= side / 2)
-        return pe__fail(why, POSENC_BAD_CONFIG, "t5's distance=%d must be above the %d distances that "
-                        "have a bucket each", s->distance, side / 2);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "t5's distance=%d must be above the %d distances that "
+                        "have a bucket each",
+                        s->distance, side / 2);
     return POSENC_OK;
 }
 static int pe__t5_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
 {
     return pe__plan_one(plan, "weight", s->buckets, g->H, PE__NORMAL, s->init);
 }
-static const pe__card pe__card_T5 = { pe__t5_check, pe__t5_plan, 0, NULL, 0, NULL, NULL, pe__t5_bucket };
+static const pe__card pe__card_T5 = PE__CARD_TABLE(pe__t5_check, pe__t5_plan, pe__t5_bucket);
 
-/* ---- [5.13] the table, and spec strings ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- [5.13] the table, and spec strings ------------------------------------------------------ */
 
 static const posenc_encoding_info pe__encodings[] = {
 #define PE__X(token, name, where, learns, keys, line) { name, POSENC_##where, learns, keys, line },
@@ -2057,9 +2170,11 @@ static const pe__card *const pe__cards[] = {
     POSENC_ENCODINGS(PE__X)
 #undef PE__X
 };
-static const struct { const char *name; int encoding; } pe__aliases[] = {
-    { "sin", POSENC_SINUSOIDAL },  { "learnable", POSENC_LEARNED },  { "learned_absolute", POSENC_LEARNED },
-    { "mlp", POSENC_CONTINUOUS },  { "relclip", POSENC_RELATIVE },   { "learned_relative", POSENC_RELATIVE }
+static const struct { const char *name; int encoding;
+} pe__aliases[] = {
+    { "sin", POSENC_SINUSOIDAL },           { "learnable", POSENC_LEARNED },
+    { "learned_absolute", POSENC_LEARNED }, { "mlp", POSENC_CONTINUOUS },
+    { "relclip", POSENC_RELATIVE },         { "learned_relative", POSENC_RELATIVE }
 };
 
 POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i)
@@ -2069,17 +2184,18 @@ POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i)
 
 static int pe__encoding_named(pe__word name)
 {
-    for (int i = 0; i < POSENC_ENCODING_COUNT; i++) if (pe__is(name, pe__encodings[i].name)) return i;
+    for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
+        if (pe__is(name, pe__encodings[i].name)) return i;
     for (size_t i = 0; i < sizeof pe__aliases / sizeof *pe__aliases; i++)
         if (pe__is(name, pe__aliases[i].name)) return pe__aliases[i].encoding;
     return -1;
 }
 
-/* A field of a struct that can be written as text: specs here, configs in [7]. Words, if given, are the
-   names of the values 0, 1, 2, ... separated by '|'.                                                     */
+/* A field of a struct that can be written as text: specs here, configs in [7]. Words, if given,
+   are the names of the values 0, 1, 2, ... separated by '|'.                                     */
 typedef struct pe__field {
     const char *key;
-    char kind;                                         /* i: int, d: double, u: uint64_t, w: a word       */
+    char kind;                                       /* i: int, d: double, u: uint64_t, w: a word */
     size_t offset;
     double low, high;
     const char *words;
@@ -2145,7 +2261,8 @@ static int pe__field_read(void *object, const pe__field *f, pe__word value)
 }
 
 /* writes " key=value" (with the separator given) unless the field is zero */
-static void pe__field_print(pe__text *t, const void *object, const pe__field *f, const char *separator)
+static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
+                            const char *separator)
 {
     const char *at = (const char *)object + f->offset, *words = f->words;
     double x;
@@ -2167,7 +2284,8 @@ static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
     memcpy(&i, at, sizeof i);
     if (i == 0) return;
     if (f->kind == 'i') { pe__say(t, "%s%s=%d", separator, f->key, i); return; }
-    for (int skip = 0; skip < i; skip++) words = strchr(words, '|') ? strchr(words, '|') + 1 : words;
+    for (int skip = 0; skip < i; skip++)
+        words = strchr(words, '|') ? strchr(words, '|') + 1 : words;
     pe__say(t, "%s%s=%.*s", separator, f->key, (int)strcspn(words, "|"), words);
 }
 
@@ -2178,7 +2296,8 @@ static posenc_status pe__spec_unknown(pe__word name, posenc_error *why)
     t.at = why->text;
     t.room = sizeof why->text;
     pe__say(&t, "unknown encoding '%.*s'; there are", (int)(name.n < 40 ? name.n : 40), name.at);
-    for (int i = 0; i < POSENC_ENCODING_COUNT; i++) pe__say(&t, "%s %s", i ? "," : "", pe__encodings[i].name);
+    for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
+        pe__say(&t, "%s %s", i ? "," : "", pe__encodings[i].name);
     return POSENC_BAD_CONFIG;
 }
 
@@ -2194,10 +2313,12 @@ static posenc_status pe__spec_key(posenc_spec *s, pe__word key, pe__word value, 
         if (!pe__is(key, f->key)) continue;
         if (pe__field_read(s, f, value)) return POSENC_OK;
         if (f->words)
-            return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; choose one of %s", e->name,
-                            f->key, (int)(value.n < 40 ? value.n : 40), value.at, f->words + 1);
-        return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g",
-                        e->name, f->key, (int)(value.n < 40 ? value.n : 40), value.at,
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; choose one of %s",
+                            e->name, f->key, (int)(value.n < 40 ? value.n : 40), value.at,
+                            f->words + 1);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g", e->name, f->key,
+                        (int)(value.n < 40 ? value.n : 40), value.at,
                         f->kind == 'i' ? "whole " : "", f->low, f->high);
     }
     return pe__fail(why, POSENC_BAD_CONFIG, "%s: key without a field", e->name);
@@ -2217,11 +2338,13 @@ static posenc_status pe__spec_one(posenc_spec *s, const char **text, posenc_erro
         key = pe__cut(text, "=,+");
         if (**text != '=')
             return pe__fail(why, POSENC_BAD_CONFIG, "%s: '%.*s' needs a value, as in key=value",
-                            pe__encodings[s->encoding].name, (int)(key.n < 40 ? key.n : 40), key.at);
+                            pe__encodings[s->encoding].name, (int)(key.n < 40 ? key.n : 40),
+                            key.at);
         ++*text;
         value = pe__cut(text, ",+");
-        if (value.n && (value.at[value.n - 1] == 'e' || value.at[value.n - 1] == 'E') && **text == '+') {
-            pe__word rest;                                                    /* 1e+18: that + is ours */
+        if (value.n && (value.at[value.n - 1] == 'e' || value.at[value.n - 1] == 'E') &&
+            **text == '+') {
+            pe__word rest;                                               /* 1e+18: that + is ours */
             ++*text;
             rest = pe__cut(text, ",+");
             value.n += 1 + rest.n;
@@ -2237,12 +2360,14 @@ POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int ro
     *count = 0;
     if (!text || !*text) text = "none";
     if (strlen(text) >= POSENC_SPEC_TEXT)
-        return pe__fail(why, POSENC_BAD_CONFIG, "a spec string has at most %d characters, this one %lu",
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "a spec string has at most %d characters, this one %lu",
                         POSENC_SPEC_TEXT - 1, (unsigned long)strlen(text));
     for (;; text++) {
         posenc_status status;
         if (*count >= room)
-            return pe__fail(why, POSENC_BAD_CONFIG, "more than %d encodings in one spec string", room);
+            return pe__fail(why, POSENC_BAD_CONFIG, "more than %d encodings in one spec string",
+                            room);
         status = pe__spec_one(&list[*count], &text, why);
         if (status != POSENC_OK) { *count = 0; return status; }
         ++*count;
@@ -2273,13 +2398,13 @@ POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *
     return t.used;
 }
 
-/* ---- [6] attention ----------------------------------------------------------------------------------------------------------
-   out_i = sum_j P_ij v_j      P_i = softmax_j(S_i)      S_ij = scale q_i . k_j + bias_ij,  -inf if hidden
+/* ---- [6] attention ------------------------------------------------------------------------------
+   out_i = sum_j P_ij v_j     P_i = softmax_j(S_i)     S_ij = scale q_i . k_j + bias_ij, or -inf
 
-   Twice: [6.2] builds the map P and can be read as the definition, [6.3] never stores it. Both go through
-   the same two functions for what a query may see and what is added to its scores.                      */
+   Twice: [6.2] builds the map P and can be read as the definition, [6.3] never stores it. Both
+   go through the same two functions for what a query may see and what is added to its scores.    */
 
-/* ---- [6.1] masks and biases --------------------------------------------------------------------------------------------- */
+/* ---- [6.1] masks and biases ------------------------------------------------------------------ */
 
 typedef struct pe__sizes { int B, Tq, Tk, H, Hk, D; double scale; } pe__sizes;
 
@@ -2292,13 +2417,14 @@ static pe__sizes pe__attention_sizes(posenc_heads q, posenc_heads k, const posen
     return n;
 }
 
-/* keys from..to-1 are all that query i can see by causality and window; padding and segments thin them */
+/* keys from..to-1 are all that query i can see by causality and window; padding and segments
+   thin them                                                                                      */
 static void pe__visible(int *from, int *to, int i, const pe__sizes *n, const posenc_attention *how)
 {
     int at = i + n->Tk - n->Tq;
-    *from = how->window ? pe__clamp(at - how->window + 1, 0, n->Tk) : 0;
-    *to = n->Tk;
-    if (how->window) *to = pe__clamp(at + how->window, 0, n->Tk);
+    int window = how->window > 0 ? pe__min(how->window, n->Tq + n->Tk) : n->Tq + n->Tk;
+    *from = pe__clamp(at - window + 1, 0, n->Tk);
+    *to = pe__clamp(at + window, 0, n->Tk);
     if (how->causal) *to = pe__clamp(at + 1, 0, *to);
 }
 
@@ -2309,9 +2435,10 @@ static int pe__bias_entry(int b, int i, int j, const pe__sizes *n, const posenc_
     return pe__clamp(at_q - at_k, -how->future, how->past) + how->future;
 }
 
-/* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at -infinity */
-static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count, const pe__sizes *n,
-                       const posenc_attention *how)
+/* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at
+   -infinity                                                                                      */
+static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count,
+                       const pe__sizes *n, const posenc_attention *how)
 {
     int from, to;
     pe__visible(&from, &to, i, n, how);
@@ -2325,14 +2452,16 @@ static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count
         int key = j0 + j, seen = key >= from && key < to;
         if (how->keep) seen = seen && how->keep[(size_t)b * n->Tk + key];
         if (how->q_segment && how->k_segment)
-            seen = seen && how->q_segment[(size_t)b * n->Tq + i] == how->k_segment[(size_t)b * n->Tk + key];
+            seen = seen &&
+                   how->q_segment[(size_t)b * n->Tq + i] == how->k_segment[(size_t)b * n->Tk + key];
         if (!seen) row[j] = -HUGE_VALF;
     }
 }
 
 /* the biases' share of the backward: dS of query i goes to the diagonal sums and to the caller */
-static void pe__scores_backward(posenc_float *diagonal, const posenc_float *drow, int b, int h, int i,
-                                int j0, int count, const pe__sizes *n, const posenc_attention *how)
+static void pe__scores_backward(posenc_float *diagonal, const posenc_float *drow, int b, int h,
+                                int i, int j0, int count, const pe__sizes *n,
+                                const posenc_attention *how)
 {
     if (diagonal)
         for (int j = 0; j < count; j++) diagonal[pe__bias_entry(b, i, j0 + j, n, how)] += drow[j];
@@ -2340,27 +2469,30 @@ static void pe__scores_backward(posenc_float *diagonal, const posenc_float *drow
         how->row_bias->backward(how->row_bias->user, drow, b, h, i, j0, count);
 }
 
-static uint64_t pe__map_index(int b, int h, int i, int j, const pe__sizes *n, const posenc_attention *how)
+static uint64_t pe__map_index(int b, int h, int i, int j, const pe__sizes *n,
+                              const posenc_attention *how)
 {
     return how->dropout.first + (((uint64_t)b * n->H + h) * n->Tq + i) * n->Tk + j;
 }
 
 /* turns the rows of one head in place */
-static void pe__turn_one(posenc_heads x, int b, int h, const posenc_turns *turns, posenc_float direction)
+static void pe__turn_one(posenc_heads x, int b, int h, const posenc_turns *turns,
+                         posenc_float direction)
 {
     for (int t = 0; t < x.T; t++) {
         int row = b * turns->row_b + t;
         size_t at = (size_t)row * turns->pairs;
         if (row >= turns->rows) continue;
-        pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at, 0,
-                       turns->pairs, turns->pairs, turns->layout, direction);
+        pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at,
+                       0, turns->pairs, turns->pairs, turns->layout, direction);
     }
 }
 
-/* ---- [6.2] the plain version: four passes, and the same four backward ----------------------------------------------------- */
+/* ---- [6.2] the plain version: four passes, and the same four backward ------------------------ */
 
 /* channel d of a head after its turn, without a copy: slow, and good enough for reading */
-static posenc_float pe__turned_at(posenc_heads x, const posenc_turns *turns, int b, int t, int h, int d)
+static posenc_float pe__turned_at(posenc_heads x, const posenc_turns *turns, int b, int t, int h,
+                                  int d)
 {
     const posenc_float *p = pe__head(x, b, t, h);
     int i, second, row = turns ? b * turns->row_b + t : 0, e = turns ? d - turns->offset : 0;
@@ -2370,14 +2502,15 @@ static posenc_float pe__turned_at(posenc_heads x, const posenc_turns *turns, int
     second = turns->layout == POSENC_INTERLEAVED ? e % 2 : e / turns->pairs;
     c = turns->cosine[(size_t)row * turns->pairs + i];
     s = turns->sine[(size_t)row * turns->pairs + i];
-    e = turns->layout == POSENC_INTERLEAVED ? 1 : turns->pairs;               /* gap between the two */
+    e = turns->layout == POSENC_INTERLEAVED ? 1 : turns->pairs;            /* gap between the two */
     return second ? p[d - e] * s + p[d] * c : p[d] * c - p[d + e] * s;
 }
 
 static posenc_float pe__dropped(posenc_float p, int b, int h, int i, int j, const pe__sizes *n,
                                 const posenc_attention *how)
 {
-    if (how->dropout.rate > 0) pe__dropout_run(&p, &p, 1, &how->dropout, pe__map_index(b, h, i, j, n, how));
+    if (how->dropout.rate > 0)
+        pe__dropout_run(&p, &p, 1, &how->dropout, pe__map_index(b, h, i, j, n, how));
     return p;
 }
 
@@ -2387,17 +2520,19 @@ static void pe__plain_query(posenc_heads out, posenc_float *P, posenc_heads q, p
                             const posenc_attention *how)
 {
     int hk = h * n->Hk / n->H;
-    for (int j = 0; j < n->Tk; j++) {                                            /* 1. dot products      */
+    for (int j = 0; j < n->Tk; j++) {                                          /* 1. dot products */
         P[j] = 0;
         for (int d = 0; d < n->D; d++)
-            P[j] += pe__turned_at(q, how->q_turns, b, i, h, d) * pe__turned_at(k, how->k_turns, b, j, hk, d);
+            P[j] += pe__turned_at(q, how->q_turns, b, i, h, d) *
+                    pe__turned_at(k, how->k_turns, b, j, hk, d);
     }
-    pe__scores(P, b, h, i, 0, n->Tk, n, how);                                    /* 2. biases and masks  */
-    pe__softmax_row(P, P, n->Tk);                                                /* 3. softmax           */
+    pe__scores(P, b, h, i, 0, n->Tk, n, how);                              /* 2. biases and masks */
+    pe__softmax_row(P, P, n->Tk);                                                /* 3. softmax    */
     if (!out.data) return;
-    for (int d = 0; d < n->D; d++) {                                             /* 4. mean of values    */
+    for (int d = 0; d < n->D; d++) {                                         /* 4. mean of values */
         posenc_float sum = 0;
-        for (int j = 0; j < n->Tk; j++) sum += pe__dropped(P[j], b, h, i, j, n, how) * pe__head(v, b, j, hk)[d];
+        for (int j = 0; j < n->Tk; j++)
+            sum += pe__dropped(P[j], b, h, i, j, n, how) * pe__head(v, b, j, hk)[d];
         pe__head(out, b, i, h)[d] = sum;
     }
 }
@@ -2410,32 +2545,33 @@ POSENC_DEF void posenc_attention_plain_forward(posenc_heads out, posenc_float *m
     int rows = n.B * n.H * n.Tq;
     PE__PARALLEL
     for (int r = 0; r < rows; r++)
-        pe__plain_query(out, map + (size_t)r * n.Tk, q, k, v, r / n.Tq / n.H, r / n.Tq % n.H, r % n.Tq, &n, how);
+        pe__plain_query(out, map + (size_t)r * n.Tk, q, k, v, r / n.Tq / n.H, r / n.Tq % n.H,
+                        r % n.Tq, &n, how);
 }
 
 /* Pass 4 and 3 for one query: dP from the values, then dS from the softmax.
-       out_i = sum_j P_ij v_j      dP_ij = dout_i . v_j         dS_ij = P_ij (dP_ij - sum_k P_ik dP_ik)  */
+       out_i = sum_j P_ij v_j     dP_ij = dout_i . v_j     dS_ij = P_ij (dP_ij - sum_k P_ik dP_ik)*/
 static void pe__plain_query_backward(posenc_float *dS, const posenc_float *P, posenc_heads dout,
                                      posenc_heads v, int b, int h, int i, const pe__sizes *n,
                                      const posenc_attention *how)
 {
     int hk = h * n->Hk / n->H;
     const posenc_float *g = pe__head(dout, b, i, h);
-    for (int j = 0; j < n->Tk; j++) {                                                            /* 4.  */
+    for (int j = 0; j < n->Tk; j++) {                                                       /* 4. */
         posenc_float sum = 0;
         for (int d = 0; d < n->D; d++) sum += g[d] * pe__head(v, b, j, hk)[d];
         dS[j] = pe__dropped(sum, b, h, i, j, n, how);
     }
-    posenc_softmax_backward(dS, dS, P, 1, n->Tk);                                                /* 3.  */
+    posenc_softmax_backward(dS, dS, P, 1, n->Tk);                                           /* 3. */
 }
 
 /* Pass 4 and 1 for one key head: what its keys and values, and the queries that read it, receive.
        dv_j = sum_i P_ij dout_i      dq_i = scale sum_j dS_ij k_j      dk_j = scale sum_i dS_ij q_i
-   Query heads h of one group all add to the same dk, dv, so one thread takes them all, in order.        */
-static void pe__plain_head_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv, const posenc_float *dmap,
-                                    posenc_heads dout, const posenc_float *map, posenc_heads q,
-                                    posenc_heads k, int b, int hk, const pe__sizes *n,
-                                    const posenc_attention *how)
+   Query heads h of one group all add to the same dk, dv, so one thread takes them all, in order. */
+static void pe__plain_head_backward(posenc_heads dq, posenc_heads dk, posenc_heads dv,
+                                    const posenc_float *dmap, posenc_heads dout,
+                                    const posenc_float *map, posenc_heads q, posenc_heads k, int b,
+                                    int hk, const pe__sizes *n, const posenc_attention *how)
 {
     int group = n->H / n->Hk;
     for (int j = 0; j < n->Tk; j++)
@@ -2445,7 +2581,8 @@ static void pe__plain_head_backward(posenc_heads dq, posenc_heads dk, posenc_hea
             size_t row = (((size_t)b * n->H + h) * n->Tq + i) * n->Tk;
             for (int d = 0; d < n->D; d++) pe__head(dq, b, i, h)[d] = 0;
             for (int j = 0; j < n->Tk; j++) {
-                posenc_float p = pe__dropped(map[row + j], b, h, i, j, n, how), s = PE__F(n->scale) * dmap[row + j];
+                posenc_float p = pe__dropped(map[row + j], b, h, i, j, n, how),
+                             s = PE__F(n->scale) * dmap[row + j];
                 for (int d = 0; d < n->D; d++) {
                     pe__head(dv, b, j, hk)[d] += p * pe__head(dout, b, i, h)[d];
                     pe__head(dq, b, i, h)[d]  += s * pe__turned_at(k, how->k_turns, b, j, hk, d);
@@ -2467,40 +2604,41 @@ POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk
     pe__sizes n = pe__attention_sizes(q, k, how);
     int rows = n.B * n.H * n.Tq, heads = n.B * n.Hk, entries = how->future + 1 + how->past;
     PE__PARALLEL
-    for (int r = 0; r < rows; r++)                                                           /* 4. and 3. */
+    for (int r = 0; r < rows; r++)                                                   /* 4. and 3. */
         pe__plain_query_backward(dmap + (size_t)r * n.Tk, map + (size_t)r * n.Tk, dout, v,
                                  r / n.Tq / n.H, r / n.Tq % n.H, r % n.Tq, &n, how);
-    for (int r = 0; r < rows; r++) {                                                         /* 2.        */
+    for (int r = 0; r < rows; r++) {                                                        /* 2. */
         int b = r / n.Tq / n.H, h = r / n.Tq % n.H;
-        pe__scores_backward(dbias ? dbias + (size_t)h * entries : NULL, dmap + (size_t)r * n.Tk, b, h,
-                            r % n.Tq, 0, n.Tk, &n, how);
+        pe__scores_backward(dbias ? dbias + (size_t)h * entries : NULL, dmap + (size_t)r * n.Tk, b,
+                            h, r % n.Tq, 0, n.Tk, &n, how);
     }
     PE__PARALLEL
-    for (int u = 0; u < heads; u++)                                                          /* 4. and 1. */
+    for (int u = 0; u < heads; u++)                                                  /* 4. and 1. */
         pe__plain_head_backward(dq, dk, dv, dmap, dout, map, q, k, u / n.Hk, u % n.Hk, &n, how);
 }
 
-/* ---- [6.3] the tiled version: the map never exists (Dao et al. 2022, Milakov and Gimelshein 2018) --------------------------
-   The scores of TILE_Q queries against TILE_K keys fit in the cache. Softmax needs the whole row's sum,
-   but a running one will do: keep the largest score so far (top) and the sum of exp(s - top); when a
-   larger score appears, multiply sum and partial output by exp(old top - new top).
+/* ---- [6.3] the tiled version: the map never exists (Dao et al. 2022, Milakov and Gimelshein 2018)
+   The scores of TILE_Q queries against TILE_K keys fit in the cache. Softmax needs the whole row's
+   sum, but a running one will do: keep the largest score so far (top) and the sum of exp(s - top);
+   when a larger score appears, multiply sum and partial output by exp(old top - new top).
 
-         keys ->   +-------+-------+-------+      forward, for each row of tiles: S = Q K', P = exp(S - top),
-       queries     | tile  | tile  | hidden|                out += P V, at the end out /= sum
-          |        +-------+-------+-------+      saved: lse = top + log sum, one number per query
-          v        | tile  | tile  | tile  |      backward: the tile again, P = exp(S - lse), then
-                   +-------+-------+-------+                dV += P' dO     dP = dO V'
-                                                            dS = P (dP - delta)     delta_i = dO_i . out_i
-                                                            dQ += dS K     dK += dS' Q
-   delta_i = sum_j P_ij dP_ij, the softmax's backward sum, costs one dot product because out already is
-   that mean of values. Tiles that a causal mask or a window hides are never computed.                   */
+      keys ->   +------+------+------+   forward    S = Q K'      P = exp(S - top)
+       queries  | tile | tile |hidden|              out += P V, at the row's end out /= sum
+          |     +------+------+------+   saved      lse = top + log sum, one number per query
+          v     | tile | tile | tile |   backward   the tile again, P = exp(S - lse), then
+                +------+------+------+              dV += P' dO   dP = dO V'
+                                                    dS = P (dP - delta)   delta_i = dO_i . out_i
+                                                    dQ += dS K    dK += dS' Q
+   delta_i = sum_j P_ij dP_ij, the softmax's backward sum, costs one dot product because out
+   already is that mean of values. Tiles that a causal mask or a window hides are never computed. */
 
 enum { PE__TILE_Q = 32, PE__TILE_K = 64 };
 
-typedef struct pe__rows { const posenc_float *at; ptrdiff_t step; } pe__rows;       /* one head's rows */
+typedef struct pe__rows { const posenc_float *at; ptrdiff_t step; } pe__rows;  /* one head's rows */
 
 /* the rows of one head, turned into room if they must be */
-static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns *turns, posenc_float *room)
+static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns *turns,
+                                posenc_float *room)
 {
     pe__rows r;
     r.at = pe__head(x, b, 0, h);
@@ -2508,7 +2646,8 @@ static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns
     if (turns) {
         posenc_heads copy = posenc_heads_bthd(room, 1, x.T, 1, x.D);
         posenc_turns own = *turns;
-        for (int t = 0; t < x.T; t++) memcpy(room + (size_t)t * x.D, r.at + t * r.step, (size_t)x.D * sizeof *room);
+        for (int t = 0; t < x.T; t++)
+            memcpy(room + (size_t)t * x.D, r.at + t * r.step, (size_t)x.D * sizeof *room);
         own.cosine += (size_t)b * turns->row_b * turns->pairs;
         own.sine   += (size_t)b * turns->row_b * turns->pairs;
         own.rows   -= b * turns->row_b;
@@ -2543,18 +2682,21 @@ static pe__attention_room pe__attention_cut(posenc_float *scratch, const pe__siz
     return r;
 }
 
-POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D, const posenc_attention *how)
+POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D,
+                                           const posenc_attention *how)
 {
     size_t diagonals = how->bias ? (size_t)B * H * (how->future + 1 + how->past) : 0;
     return pe__max(1, how->threads) * pe__attention_thread_floats(Tq, Tk, D, how) + diagonals;
 }
 
-static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const posenc_float *a,
-                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
-                              ptrdiff_t b_col, const posenc_float *bias, int add);
+static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                              const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                              const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                              const posenc_float *bias, int add);
 
 /* keys that some query of the tile i0..i1-1 can see */
-static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n, const posenc_attention *how)
+static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n,
+                          const posenc_attention *how)
 {
     int unused;
     pe__visible(from, &unused, i0, n, how);
@@ -2562,21 +2704,22 @@ static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n
 }
 
 /* scores of a tile into S, rows TILE_K apart */
-static void pe__tile_scores(posenc_float *S, pe__rows Q, pe__rows K, int b, int h, int i0, int rows, int j0,
-                            int keys, const pe__sizes *n, const posenc_attention *how)
+static void pe__tile_scores(posenc_float *S, pe__rows Q, pe__rows K, int b, int h, int i0, int rows,
+                            int j0, int keys, const pe__sizes *n, const posenc_attention *how)
 {
-    pe__product_block(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1, K.at + j0 * K.step, 1,
-                      K.step, NULL, 0);
+    pe__product_block(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
+                      K.at + j0 * K.step, 1, K.step, NULL, 0);
     for (int i = 0; i < rows; i++)
         pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, keys, n, how);
 }
 
 /* one row of running softmax: S becomes exp(S - top), the row's output so far is rescaled */
-static void pe__softmax_more(posenc_float *S, int keys, posenc_float *top, posenc_float *sum, posenc_float *O,
-                             int D)
+static void pe__softmax_more(posenc_float *S, int keys, posenc_float *top, posenc_float *sum,
+                             posenc_float *O, int D)
 {
     posenc_float above = *top, shrink;
-    for (int j = 0; j < keys; j++) if (S[j] > above) above = S[j];
+    for (int j = 0; j < keys; j++)
+        if (S[j] > above || S[j] != S[j]) above = S[j];               /* a NaN stays the largest */
     if (above == -HUGE_VALF) {                                      /* nothing visible so far */
         for (int j = 0; j < keys; j++) S[j] = 0;
         return;
@@ -2598,9 +2741,9 @@ static void pe__tile_dropout(posenc_float *S, int b, int h, int i0, int rows, in
 }
 
 /* one row of tiles: queries i0.. of head h */
-static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, pe__rows K, posenc_heads v,
-                              int b, int h, int i0, pe__attention_room r, const pe__sizes *n,
-                              const posenc_attention *how)
+static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, pe__rows K,
+                              posenc_heads v, int b, int h, int i0, pe__attention_room r,
+                              const pe__sizes *n, const posenc_attention *how)
 {
     int rows = pe__min(PE__TILE_Q, n->Tq - i0), hk = h * n->Hk / n->H, from, to;
     posenc_float top[PE__TILE_Q], sum[PE__TILE_Q];
@@ -2611,15 +2754,17 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, p
         int keys = pe__min(PE__TILE_K, to - j0);
         pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
         for (int i = 0; i < rows; i++)
-            pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D, n->D);
+            pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D,
+                             n->D);
         pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
-        pe__product_block(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1, pe__head(v, b, j0, hk), v.st, 1,
-                          NULL, 1);
+        pe__product_block(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1, pe__head(v, b, j0, hk),
+                          v.st, 1, NULL, 1);
     }
     for (int i = 0; i < rows; i++) {
         posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
         for (int d = 0; d < n->D; d++) o[d] = r.O[(size_t)i * n->D + d] * share;
-        lse[((size_t)b * n->H + h) * n->Tq + i0 + i] = sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
+        lse[((size_t)b * n->H + h) * n->Tq + i0 + i] =
+            sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
     }
 }
 
@@ -2631,8 +2776,8 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, p
 #endif
 
 POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, posenc_heads q,
-                                         posenc_heads k, posenc_heads v, const posenc_attention *how,
-                                         posenc_float *scratch)
+                                         posenc_heads k, posenc_heads v,
+                                         const posenc_attention *how, posenc_float *scratch)
 {
     pe__sizes n = pe__attention_sizes(q, k, how);
     int units = n.B * n.H, threads = pe__max(1, how->threads);
@@ -2652,15 +2797,17 @@ POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, po
 typedef struct pe__attention_grads {
     posenc_heads dq, dk, dv, dout, out, v;
     const posenc_float *lse;
-    posenc_float *diagonal;                            /* (B,H,entries) sums, NULL when not wanted */
+    posenc_float *diagonal;                           /* (B,H,entries) sums, NULL when not wanted */
 } pe__attention_grads;
 
 /* S (scores) becomes P and dP becomes dS, row by row; delta_i is taken on the way */
-static void pe__tile_softmax_backward(posenc_float *S, posenc_float *dP, const pe__attention_grads *g, int b,
-                                      int h, int i0, int rows, int keys, const pe__sizes *n)
+static void pe__tile_softmax_backward(posenc_float *S, posenc_float *dP,
+                                      const pe__attention_grads *g, int b, int h, int i0, int rows,
+                                      int keys, const pe__sizes *n)
 {
     for (int i = 0; i < rows; i++) {
-        const posenc_float *dO = pe__head(g->dout, b, i0 + i, h), *O = pe__head(g->out, b, i0 + i, h);
+        const posenc_float *dO = pe__head(g->dout, b, i0 + i, h),
+                           *O = pe__head(g->out, b, i0 + i, h);
         posenc_float delta = 0;
         for (int d = 0; d < n->D; d++) delta += dO[d] * O[d];
         for (int j = 0; j < keys; j++)
@@ -2678,32 +2825,32 @@ static void pe__tile_probabilities(posenc_float *S, const posenc_float *lse, int
 }
 
 /* one tile of the backward */
-static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows K, int b, int h, int i0,
-                              int rows, int j0, int keys, pe__attention_room r, const pe__sizes *n,
-                              const posenc_attention *how)
+static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows K, int b, int h,
+                              int i0, int rows, int j0, int keys, pe__attention_room r,
+                              const pe__sizes *n, const posenc_attention *how)
 {
     int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past;
     size_t unit = (size_t)b * n->H + h;
     const posenc_float *dO = pe__head(g->dout, b, i0, h);
     pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
     pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
-    pe__product_block(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1, pe__head(g->v, b, j0, hk), 1,
-                      g->v.st, NULL, 0);                                              /* dP  = dO V'  */
+    pe__product_block(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
+                      pe__head(g->v, b, j0, hk), 1, g->v.st, NULL, 0); /* dP  = dO V' */
     pe__tile_dropout(r.dP, b, h, i0, rows, j0, keys, n, how);
-    pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP     */
+    pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP */
     pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
-    pe__product_block(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K, dO,
-                      g->dout.st, 1, NULL, 1);                                        /* dV += P' dO  */
+    pe__product_block(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
+                      dO, g->dout.st, 1, NULL, 1); /* dV += P' dO */
     for (int i = 0; i < rows; i++) {
         posenc_float *dS = r.dP + i * PE__TILE_K;
-        pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0, keys,
-                            n, how);
+        pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0,
+                            keys, n, how);
         for (int j = 0; j < keys; j++) dS[j] *= PE__F(n->scale);
     }
     pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
-                      K.at + j0 * K.step, K.step, 1, NULL, 1);                        /* dQ += dS K   */
+                      K.at + j0 * K.step, K.step, 1, NULL, 1);                      /* dQ += dS K */
     pe__product_block(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
-                      Q.at + i0 * Q.step, Q.step, 1, NULL, 1);                        /* dK += dS' Q  */
+                      Q.at + i0 * Q.step, Q.step, 1, NULL, 1);                     /* dK += dS' Q */
 }
 
 static void pe__clear_head(posenc_heads x, int b, int h)
@@ -2711,9 +2858,11 @@ static void pe__clear_head(posenc_heads x, int b, int h)
     for (int t = 0; t < x.T; t++) memset(pe__head(x, b, t, h), 0, (size_t)x.D * sizeof *x.data);
 }
 
-/* everything that reads key head hk of sample b: one thread owns dk and dv of it, and dq of its group */
-static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, posenc_heads k, int b, int hk,
-                              pe__attention_room r, const pe__sizes *n, const posenc_attention *how)
+/* everything that reads key head hk of sample b: one thread owns dk and dv of it, and dq of its
+   group                                                                                          */
+static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, posenc_heads k, int b,
+                              int hk, pe__attention_room r, const pe__sizes *n,
+                              const posenc_attention *how)
 {
     int group = n->H / n->Hk;
     pe__rows K = pe__turned_rows(k, b, hk, how->k_turns, r.k);
@@ -2726,7 +2875,8 @@ static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, pose
             int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
             pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
             for (int j0 = from; j0 < to; j0 += PE__TILE_K)
-                pe__tile_backward(g, Q, K, b, h, i0, rows, j0, pe__min(PE__TILE_K, to - j0), r, n, how);
+                pe__tile_backward(g, Q, K, b, h, i0, rows, j0, pe__min(PE__TILE_K, to - j0), r, n,
+                                  how);
         }
         if (how->q_turns) pe__turn_one(g->dq, b, h, how->q_turns, -1);
     }
@@ -2744,120 +2894,123 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     int units = n.B * n.Hk, entries = how->future + 1 + how->past;
     int threads = how->row_bias && how->row_bias->backward ? 1 : pe__max(1, how->threads);
     size_t sums = (size_t)n.H * entries;
-    if (dbias && how->bias) {                               /* a vector of sums for each sample and head */
-        g.diagonal = scratch + pe__max(1, how->threads) * pe__attention_thread_floats(n.Tq, n.Tk, n.D, how);
+    if (dbias && how->bias) {                        /* a vector of sums for each sample and head */
+        g.diagonal =
+            scratch + pe__max(1, how->threads) * pe__attention_thread_floats(n.Tq, n.Tk, n.D, how);
         memset(g.diagonal, 0, n.B * sums * sizeof *scratch);
     }
     (void)threads;
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < units; u++)
-        pe__head_backward(&g, q, k, u / n.Hk, u % n.Hk, pe__attention_cut(scratch, &n, how), &n, how);
-    for (int b = 0; b < n.B && g.diagonal; b++)             /* samples in order, whatever the threads */
+        pe__head_backward(&g, q, k, u / n.Hk, u % n.Hk, pe__attention_cut(scratch, &n, how), &n,
+                          how);
+    for (int b = 0; b < n.B && g.diagonal; b++)         /* samples in order, whatever the threads */
         for (size_t e = 0; e < sums; e++) dbias[e] += g.diagonal[b * sums + e];
 }
 
-/* ---- [7] transformer ----------------------------------------------------------------------------------------------------
-   Written once against the table of layer functions [2.9]: nothing here looks into a tensor. What a model
-   owns is listed in two tables, [7.1] parameters and [7.2] activations; arenas, names, checkpoints and
-   tests all come from them.                                                                             */
+/* ---- [7] transformer ----------------------------------------------------------------------------
+   Written once against the table of layer functions [2.9]: nothing here looks into a tensor.
+   What a model owns is listed in two tables, [7.1] parameters and [7.2] activations; arenas,
+   names, checkpoints and tests all come from them.                                               */
 
-/* ---- [7.1] every parameter ---------------------------------------------------------------------------------------------------
-   field, name, when it exists, shape (columns 0: a vector), initial values. Products start uniform within
-   1/sqrt(inputs), gains at one, biases at zero.
-   Letters: C channels, K width of keys and values, D head, F hidden, V vocabulary, N outputs of the head. */
+/* ---- [7.1] every parameter ----------------------------------------------------------------------
+   field, name, when it exists, shape (columns 0: a vector), initial values. Products start
+   uniform within 1/sqrt(inputs), gains at one, biases at zero. Letters: C channels, K width of
+   keys and values, D head, F hidden, V vocabulary, N outputs of the head.                        */
 
-#define PE__TOP_TENSORS(X)                                                                               \
-    X(token,      "token_embedding.weight", 1,                    V, C, PE__NORMAL,  c->embedding_init)  \
-    X(enorm,      "embedding_norm.weight",  c->embedding_norm,    C, 0, PE__ONE,     0)                  \
-    X(enorm_bias, "embedding_norm.bias",    c->embedding_norm && norm_bias, C, 0, PE__ZERO, 0)           \
-    X(norm,       "norm.weight",            pre_norm,             C, 0, PE__ONE,     0)                  \
-    X(norm_bias,  "norm.bias",              pre_norm && norm_bias, C, 0, PE__ZERO,   0)                  \
-    X(head,       c->classes ? "head.weight" : "lm_head.weight", !c->tied_head, N, C, PE__UNIFORM,       \
-                                                                                     1 / sqrt((double)C))\
-    X(head_bias,  "head.bias",              c->classes > 0,       N, 0, PE__ZERO,    0)
+#define PE__TOP_TENSORS(X)                                                                         \
+    X(token,      "token_embedding.weight", 1,                   V, C, PE__NORMAL,  token_spread)  \
+    X(enorm,      "embedding_norm.weight",  enorm,               C, 0, PE__ONE,     0)             \
+    X(enorm_bias, "embedding_norm.bias",    enorm && norm_bias,  C, 0, PE__ZERO,    0)             \
+    X(norm,       "norm.weight",            pre_norm,            C, 0, PE__ONE,     0)             \
+    X(norm_bias,  "norm.bias",              pre_norm && norm_bias, C, 0, PE__ZERO,  0)             \
+    X(head,       head_name,                !c->tied_head,       N, C, PE__UNIFORM, from_C)        \
+    X(head_bias,  "head.bias",              c->classes > 0,      N, 0, PE__ZERO,    0)
 
-#define PE__BLOCK_TENSORS(X)                                                                             \
-    X(norm1,      "norm1.weight",           1,                    C, 0, PE__ONE,     0)                  \
-    X(norm1_bias, "norm1.bias",             norm_bias,            C, 0, PE__ZERO,    0)                  \
-    X(q,          "attn.q_proj.weight",     1,                    C, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(q_bias,     "attn.q_proj.bias",       bias,                 C, 0, PE__ZERO,    0)                  \
-    X(k,          "attn.k_proj.weight",     1,                    K, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(k_bias,     "attn.k_proj.bias",       bias,                 K, 0, PE__ZERO,    0)                  \
-    X(v,          "attn.v_proj.weight",     1,                    K, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(v_bias,     "attn.v_proj.bias",       bias,                 K, 0, PE__ZERO,    0)                  \
-    X(q_norm,     "attn.q_norm.weight",     c->qk_norm,           D, 0, PE__ONE,     0)                  \
-    X(k_norm,     "attn.k_norm.weight",     c->qk_norm,           D, 0, PE__ONE,     0)                  \
-    X(o,          "attn.out_proj.weight",   1,                    C, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(o_bias,     "attn.out_proj.bias",     bias,                 C, 0, PE__ZERO,    0)                  \
-    X(norm2,      "norm2.weight",           1,                    C, 0, PE__ONE,     0)                  \
-    X(norm2_bias, "norm2.bias",             norm_bias,            C, 0, PE__ZERO,    0)                  \
-    X(gate,       "mlp.gate_proj.weight",   gated,                F, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(gate_bias,  "mlp.gate_proj.bias",     gated && bias,        F, 0, PE__ZERO,    0)                  \
-    X(up,         "mlp.up_proj.weight",     1,                    F, C, PE__UNIFORM, 1 / sqrt((double)C))\
-    X(up_bias,    "mlp.up_proj.bias",       bias,                 F, 0, PE__ZERO,    0)                  \
-    X(down,       "mlp.down_proj.weight",   1,                    C, F, PE__UNIFORM, 1 / sqrt((double)F))\
-    X(down_bias,  "mlp.down_proj.bias",     bias,                 C, 0, PE__ZERO,    0)
+#define PE__BLOCK_TENSORS(X)                                                                       \
+    X(norm1,      "norm1.weight",           1,                   C, 0, PE__ONE,     0)             \
+    X(norm1_bias, "norm1.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
+    X(q,          "attn.q_proj.weight",     1,                   C, C, PE__UNIFORM, from_C)        \
+    X(q_bias,     "attn.q_proj.bias",       bias,                C, 0, PE__ZERO,    0)             \
+    X(k,          "attn.k_proj.weight",     1,                   K, C, PE__UNIFORM, from_C)        \
+    X(k_bias,     "attn.k_proj.bias",       bias,                K, 0, PE__ZERO,    0)             \
+    X(v,          "attn.v_proj.weight",     1,                   K, C, PE__UNIFORM, from_C)        \
+    X(v_bias,     "attn.v_proj.bias",       bias,                K, 0, PE__ZERO,    0)             \
+    X(q_norm,     "attn.q_norm.weight",     c->qk_norm,          D, 0, PE__ONE,     0)             \
+    X(k_norm,     "attn.k_norm.weight",     c->qk_norm,          D, 0, PE__ONE,     0)             \
+    X(o,          "attn.out_proj.weight",   1,                   C, C, PE__UNIFORM, from_C)        \
+    X(o_bias,     "attn.out_proj.bias",     bias,                C, 0, PE__ZERO,    0)             \
+    X(norm2,      "norm2.weight",           1,                   C, 0, PE__ONE,     0)             \
+    X(norm2_bias, "norm2.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
+    X(gate,       "mlp.gate_proj.weight",   gated,               F, C, PE__UNIFORM, from_C)        \
+    X(gate_bias,  "mlp.gate_proj.bias",     gated && bias,       F, 0, PE__ZERO,    0)             \
+    X(up,         "mlp.up_proj.weight",     1,                   F, C, PE__UNIFORM, from_C)        \
+    X(up_bias,    "mlp.up_proj.bias",       bias,                F, 0, PE__ZERO,    0)             \
+    X(down,       "mlp.down_proj.weight",   1,                   C, F, PE__UNIFORM, from_F)        \
+    X(down_bias,  "mlp.down_proj.bias",     bias,                C, 0, PE__ZERO,    0)
 
-/* ---- [7.2] every activation that is kept ---------------------------------------------------------------------------------------
-   R = batch * context rows. In pre-norm blocks norm1 and norm2 keep their outputs, in post-norm blocks
-   the sums that go into them.                                                                            */
+/* ---- [7.2] every activation that is kept --------------------------------------------------------
+   R = batch * context rows. In pre-norm blocks norm1 and norm2 keep their outputs, in post-norm
+   blocks the sums that go into them. lse is (B,H,T); act is taken after dropout.                 */
 
-#define PE__TOP_ACTIVATIONS(X)                                                                           \
-    X(sum,     "embedding_norm.input",  c->embedding_norm, R, C)    /* what goes into the norm          */ \
-    X(sum_mean,"embedding_norm.mean",   c->embedding_norm && !rms, R, 0)                                 \
-    X(sum_rstd,"embedding_norm.rstd",   c->embedding_norm, R, 0)                                         \
-    X(x,       "embedding",             1,          R, C)           /* what the first block reads       */ \
-    X(last,    "norm",                  pre_norm,   R, C)           /* what the head reads              */ \
-    X(mean,    "norm.mean",             pre_norm && !rms, R, 0)                                          \
-    X(rstd,    "norm.rstd",             pre_norm,   R, 0)                                                \
-    X(pooled,  "pooled",                c->classes > 0, c->batch, C)
+#define PE__TOP_ACTIVATIONS(X)                                                                     \
+    X(sum,      "embedding_norm.input", enorm,            R,        C)                             \
+    X(sum_mean, "embedding_norm.mean",  enorm && !rms,    R,        0)                             \
+    X(sum_rstd, "embedding_norm.rstd",  enorm,            R,        0)                             \
+    X(x,        "embedding",            1,                R,        C)                             \
+    X(last,     "norm",                 pre_norm,         R,        C)                             \
+    X(mean,     "norm.mean",            pre_norm && !rms, R,        0)                             \
+    X(rstd,     "norm.rstd",            pre_norm,         R,        0)                             \
+    X(pooled,   "pooled",               c->classes > 0,   c->batch, C)
 
-#define PE__BLOCK_ACTIVATIONS(X)                                                                         \
-    X(h1,      pre_norm ? "norm1" : "norm1.input", 1, R, C)                                              \
-    X(mean1,   "norm1.mean",            !rms,       R, 0)                                                \
-    X(rstd1,   "norm1.rstd",            1,          R, 0)                                                \
-    X(q,       "attn.q",                1,          R, C)                                                \
-    X(k,       "attn.k",                1,          R, K)                                                \
-    X(v,       "attn.v",                1,          R, K)                                                \
-    X(qn,      "attn.q_norm",           c->qk_norm, R, C)                                                \
-    X(kn,      "attn.k_norm",           c->qk_norm, R, K)                                                \
-    X(q_r,     "attn.q_norm.rstd",      c->qk_norm, R, c->heads)                                         \
-    X(k_r,     "attn.k_norm.rstd",      c->qk_norm, R, c->kv_heads)                                      \
-    X(a,       "attn.out",              1,          R, C)           /* before out_proj                  */ \
-    X(lse,     "attn.lse",              1,          R, c->heads)    /* (B,H,T)                          */ \
-    X(mid,     "mid",                   1,          R, C)           /* after the attention branch       */ \
-    X(h2,      pre_norm ? "norm2" : "norm2.input", 1, R, C)                                              \
-    X(mean2,   "norm2.mean",            !rms,       R, 0)                                                \
-    X(rstd2,   "norm2.rstd",            1,          R, 0)                                                \
-    X(gate,    "mlp.gate",              gated,      R, F)                                                \
-    X(up,      "mlp.up",                1,          R, F)                                                \
-    X(act,     "mlp.act",               1,          R, F)           /* after dropout                    */ \
-    X(x,       "out",                   1,          R, C)
+#define PE__BLOCK_ACTIVATIONS(X)                                                                   \
+    X(h1,       pre_norm ? "norm1" : "norm1.input", 1,    R,        C)                             \
+    X(mean1,    "norm1.mean",           !rms,             R,        0)                             \
+    X(rstd1,    "norm1.rstd",           1,                R,        0)                             \
+    X(q,        "attn.q",               1,                R,        C)                             \
+    X(k,        "attn.k",               1,                R,        K)                             \
+    X(v,        "attn.v",               1,                R,        K)                             \
+    X(qn,       "attn.q_norm",          c->qk_norm,       R,        C)                             \
+    X(kn,       "attn.k_norm",          c->qk_norm,       R,        K)                             \
+    X(q_r,      "attn.q_norm.rstd",     c->qk_norm,       R,        c->heads)                      \
+    X(k_r,      "attn.k_norm.rstd",     c->qk_norm,       R,        c->kv_heads)                   \
+    X(a,        "attn.out",             1,                R,        C)                             \
+    X(lse,      "attn.lse",             1,                R,        c->heads)                      \
+    X(mid,      "mid",                  1,                R,        C)                             \
+    X(h2,       pre_norm ? "norm2" : "norm2.input", 1,    R,        C)                             \
+    X(mean2,    "norm2.mean",           !rms,             R,        0)                             \
+    X(rstd2,    "norm2.rstd",           1,                R,        0)                             \
+    X(gate,     "mlp.gate",             gated,            R,        F)                             \
+    X(up,       "mlp.up",               1,                R,        F)                             \
+    X(act,      "mlp.act",              1,                R,        F)                             \
+    X(x,        "out",                  1,                R,        C)
 
 #define PE__X(field, ...) posenc_tensor *field;
 typedef struct pe__top   { PE__TOP_TENSORS(PE__X) }       pe__top;
-typedef struct pe__block { PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][PE__PLANS]; } pe__block;
+typedef struct pe__block {
+    PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][PE__PLANS];
+} pe__block;
 typedef struct pe__top_saved   { PE__TOP_ACTIVATIONS(PE__X) }   pe__top_saved;
 typedef struct pe__block_saved { PE__BLOCK_ACTIVATIONS(PE__X) } pe__block_saved;
 #undef PE__X
 
 /* working room that nobody asks for by name; sizes in pe__list_work */
 typedef struct pe__work {
-    posenc_float *dx, *t1, *t2;                            /* (R,C) gradients on their way              */
-    posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                         */
-    posenc_float *df, *dg;                                 /* (R,F)                                     */
-    posenc_float *attention, *head, *loss;                 /* scratch of layers; loss per row           */
-    posenc_float *cosine, *sine;                           /* the turns of one layer (R,pairs)          */
-    posenc_float *bias, *bias_fixed, *dbias;               /* (H, 2*span + 1)                           */
-    posenc_float *rows[POSENC_SPECS];                      /* fixed rows (R,C), or a network's scratch  */
+    posenc_float *dx, *t1, *t2;                            /* (R,C) gradients on their way        */
+    posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                   */
+    posenc_float *df, *dg;                                 /* (R,F)                               */
+    posenc_float *attention, *head, *loss;                 /* scratch of layers; loss per row     */
+    posenc_float *cosine, *sine;                           /* the turns of one layer (R,pairs)    */
+    posenc_float *bias, *bias_fixed, *dbias;               /* (H, 2*span + 1)                     */
+    posenc_float *rows[POSENC_SPECS];                 /* fixed rows (R,C), or a network's scratch */
 } pe__work;
 
 /* what a batch brings, in the backend's memory */
 typedef struct pe__inputs {
-    double *positions, *frequency;                         /* (R), (pairs)                              */
-    int *tokens, *targets, *segments, *at;                 /* (R); at: positions as whole numbers       */
-    int *bucket[POSENC_SPECS];                             /* (2*span + 1) row of each distance         */
-    unsigned char *keep;                                   /* (R)                                       */
+    double *positions, *frequency;                         /* (R), (pairs)                        */
+    int *tokens, *targets, *segments, *at;                 /* (R); at: positions as whole numbers */
+    int *bucket[POSENC_SPECS];                             /* (2*span + 1) row of each distance   */
+    unsigned char *keep;                                   /* (R)                                 */
 } pe__inputs;
 
 typedef struct pe__slot { posenc_tensor t; pe__init init; double spread; } pe__slot;
@@ -2866,14 +3019,14 @@ struct posenc_model {
     posenc_config c;
     char spec_text[POSENC_SPEC_TEXT];
     posenc_spec spec[POSENC_SPECS];
-    int specs, turner;                                     /* turner: which spec turns q and k, or -1    */
-    int span;                                              /* distances -span..span have a bias          */
-    int biased, rotated;                                   /* bias exists; dim/2 pairs turn              */
+    int specs, turner;                                 /* turner: which spec turns q and k, or -1 */
+    int span;                                              /* distances -span..span have a bias   */
+    int biased, rotated;                                   /* bias exists; dim/2 pairs turn       */
     const posenc_backend *ops;
-    posenc_float *params, *grads, *moments, *acts;         /* the arenas                                 */
+    posenc_float *params, *grads, *moments, *acts;         /* the arenas                          */
     void *input_arena;
     size_t param_floats, act_floats, input_bytes;
-    pe__slot *slot;                                        /* parameters first, then activations         */
+    pe__slot *slot;                                        /* parameters first, then activations  */
     int params_n, acts_n;
     pe__top top;
     pe__top_saved saved;
@@ -2881,26 +3034,26 @@ struct posenc_model {
     pe__block_saved *kept;
     pe__work w;
     pe__inputs in;
-    posenc_tensor *pe[POSENC_SPECS][PE__PLANS];            /* parameters of encodings all layers share   */
+    posenc_tensor *pe[POSENC_SPECS][PE__PLANS];       /* parameters of encodings all layers share */
     uint64_t steps;
     /* host side of the last batch */
     double *host_positions;
     int *host_at, *host_segments;
     unsigned char *host_keep;
-    posenc_float *host_floats;                             /* (R) or (R,C): losses, rows on their way     */
-    int B, T, own_positions, segmented, padded, ready;     /* ready: a forward has run                    */
-    int rows_T;                                            /* T whose fixed rows are in place, or 0       */
+    posenc_float *host_floats;                         /* (R) or (R,C): losses, rows on their way */
+    int B, T, own_positions, segmented, padded, ready;     /* ready: a forward has run            */
+    int rows_T;                                          /* T whose fixed rows are in place, or 0 */
 };
 
-/* ---- [7.3] counting and placing ---------------------------------------------------------------------------------------------------
-   The same listing runs twice: once to count, with nowhere to write, once to fill in.                   */
+/* ---- [7.3] counting and placing -----------------------------------------------------------------
+   The same listing runs twice: once to count, with nowhere to write, once to fill in.            */
 
 typedef struct pe__lister {
-    pe__slot *slot;                                        /* NULL: count only                           */
+    pe__slot *slot;                                        /* NULL: count only                    */
     int n;
     size_t floats;
     int too_big;
-    posenc_float *arena;                                   /* NULL: offsets are not known yet            */
+    posenc_float *arena;                                   /* NULL: offsets are not known yet     */
 } pe__lister;
 
 static size_t pe__times(size_t a, size_t b, int *too_big)
@@ -2913,14 +3066,15 @@ static posenc_float *pe__reserve(pe__lister *l, size_t rows, size_t columns)
 {
     posenc_float *at = l->arena ? l->arena + l->floats : NULL;
     l->floats += pe__times(rows, columns, &l->too_big);
-    l->floats = (l->floats + 15) / 16 * 16;                /* every tensor starts on a cache line         */
+    l->floats = (l->floats + 15) / 16 * 16;                /* every tensor starts on a cache line */
     if (l->floats > (size_t)-1 >> 5) l->too_big = 1;
     return at;
 }
 
 /* one tensor "prefix.layer.name"; returns it, or NULL when it does not exist or we only count */
-static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix, int layer, const char *name,
-                                   int rows, int columns, pe__init init, double spread)
+static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix, int layer,
+                                   const char *name, int rows, int columns, pe__init init,
+                                   double spread)
 {
     pe__slot *s = l->slot ? &l->slot[l->n] : NULL;
     posenc_float *at;
@@ -2936,20 +3090,24 @@ static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix
     s->t.shape[1] = columns;
     s->t.count = (size_t)rows * (columns ? columns : 1);
     s->t.data = at;
-    s->t.decay = columns ? 1 : 0;                          /* matrices decay, gains and biases do not      */
+    s->t.decay = columns ? 1 : 0;                      /* matrices decay, gains and biases do not */
     s->init = init;
     s->spread = spread;
     return &s->t;
 }
 
 /* letters of the tables */
-#define PE__LETTERS                                                                                      \
-    int C = c->channels, D = C / c->heads, K = c->kv_heads * D, F = c->hidden, V = c->vocab;             \
-    int N = c->classes ? c->classes : V, R = c->batch * c->context;                                      \
-    int pre_norm = c->norm_place == POSENC_PRE_NORM, rms = c->norm == POSENC_RMSNORM;                    \
-    int bias = !c->no_bias, norm_bias = bias && !rms, gated = c->activation == POSENC_SWIGLU;            \
-    (void)C; (void)D; (void)K; (void)F; (void)V; (void)N; (void)R;                                       \
-    (void)pre_norm; (void)rms; (void)bias; (void)norm_bias; (void)gated
+#define PE__LETTERS                                                                                \
+    int C = c->channels, D = C / c->heads, K = c->kv_heads * D, F = c->hidden, V = c->vocab;       \
+    int N = c->classes ? c->classes : V, R = c->batch * c->context, enorm = c->embedding_norm;     \
+    int pre_norm = c->norm_place == POSENC_PRE_NORM, rms = c->norm == POSENC_RMSNORM;              \
+    int bias = !c->no_bias, norm_bias = bias && !rms, gated = c->activation == POSENC_SWIGLU;      \
+    double from_C = 1 / sqrt((double)C), from_F = 1 / sqrt((double)F);                             \
+    double token_spread = c->embedding_init;                                                       \
+    const char *head_name = c->classes ? "head.weight" : "lm_head.weight";                         \
+    (void)C; (void)D; (void)K; (void)F; (void)V; (void)N; (void)R; (void)enorm; (void)pre_norm;    \
+    (void)rms; (void)bias; (void)norm_bias; (void)gated; (void)from_C; (void)from_F;               \
+    (void)token_spread; (void)head_name
 
 static pe__geometry pe__model_geometry(const posenc_config *c)
 {
@@ -2960,20 +3118,23 @@ static pe__geometry pe__model_geometry(const posenc_config *c)
 }
 
 /* parameters of the encodings: shared ones with layer -1, a layer's own with its number */
-static void pe__list_encodings(posenc_model *m, pe__lister *l, posenc_tensor *to[POSENC_SPECS][PE__PLANS],
-                               int layer)
+static void pe__list_encodings(posenc_model *m, pe__lister *l,
+                               posenc_tensor *to[POSENC_SPECS][PE__PLANS], int layer)
 {
     pe__geometry g = pe__model_geometry(&m->c);
     for (int e = 0; e < m->specs; e++) {
         const pe__card *card = pe__cards[m->spec[e].encoding];
         pe__plan plan[PE__PLANS];
-        int n = card->plan && card->per_layer == (layer >= 0) ? card->plan(plan, &m->spec[e], &g) : 0;
+        int n =
+            card->plan && card->per_layer == (layer >= 0) ? card->plan(plan, &m->spec[e], &g) : 0;
         for (int i = 0; i < n; i++) {
             char name[48];
             posenc_tensor *t;
-            snprintf(name, sizeof name, "pe.%s.%s", pe__encodings[m->spec[e].encoding].name, plan[i].name);
+            snprintf(name, sizeof name, "pe.%s.%s", pe__encodings[m->spec[e].encoding].name,
+                     plan[i].name);
             t = pe__list_add(l, 1, layer >= 0 ? "blocks." : "", layer, name, plan[i].shape[0],
-                             plan[i].dims == 2 ? plan[i].shape[1] : 0, plan[i].init, plan[i].spread);
+                             plan[i].dims == 2 ? plan[i].shape[1] : 0, plan[i].init,
+                             plan[i].spread);
             if (to) to[e][i] = t;
         }
     }
@@ -2983,14 +3144,14 @@ static void pe__list_parameters(posenc_model *m, pe__lister *l)
 {
     const posenc_config *c = &m->c;
     PE__LETTERS;
-#define PE__X(field, name, exists, rows, columns, init, spread)                                          \
+#define PE__X(field, name, exists, rows, columns, init, spread)                                    \
     m->top.field = pe__list_add(l, exists, "", -1, name, rows, columns, init, spread);
     PE__TOP_TENSORS(PE__X)
 #undef PE__X
     pe__list_encodings(m, l, m->pe, -1);
     for (int i = 0; i < c->layers; i++) {
         pe__block unused, *b = m->block ? &m->block[i] : &unused;
-#define PE__X(field, name, exists, rows, columns, init, spread)                                          \
+#define PE__X(field, name, exists, rows, columns, init, spread)                                    \
         b->field = pe__list_add(l, exists, "blocks.", i, name, rows, columns, init, spread);
         PE__BLOCK_TENSORS(PE__X)
 #undef PE__X
@@ -3005,13 +3166,13 @@ static void pe__list_activations(posenc_model *m, pe__lister *l)
 {
     const posenc_config *c = &m->c;
     PE__LETTERS;
-#define PE__X(field, name, exists, rows, columns)                                                        \
+#define PE__X(field, name, exists, rows, columns)                                                  \
     m->saved.field = pe__list_add(l, exists, "", -1, name, rows, columns, PE__ZERO, 0);
     PE__TOP_ACTIVATIONS(PE__X)
 #undef PE__X
     for (int i = 0; i < pe__kept_layers(c); i++) {
         pe__block_saved unused, *b = m->kept ? &m->kept[i] : &unused;
-#define PE__X(field, name, exists, rows, columns)                                                        \
+#define PE__X(field, name, exists, rows, columns)                                                  \
         b->field = pe__list_add(l, exists, "blocks.", i, name, rows, columns, PE__ZERO, 0);
         PE__BLOCK_ACTIVATIONS(PE__X)
 #undef PE__X
@@ -3048,7 +3209,10 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
     w->dv = pe__reserve(l, R, train * K);
     w->df = pe__reserve(l, R, train * F);
     w->dg = pe__reserve(l, R, train * gated * F);
-    w->attention = pe__reserve(l, posenc_attention_scratch(c->batch, c->context, c->context, c->heads, D, &how), 1);
+    w->attention =
+        pe__reserve(l,
+                    posenc_attention_scratch(c->batch, c->context, c->context, c->heads, D, &how),
+                    1);
     w->head = pe__reserve(l, posenc_head_scratch(R, N), 1);
     w->loss = pe__reserve(l, R, 1);
     w->cosine = pe__reserve(l, R, (size_t)m->rotated);
@@ -3060,7 +3224,8 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
         const pe__card *card = pe__cards[m->spec[e].encoding];
         w->rows[e] = NULL;
         if (card->row) w->rows[e] = pe__reserve(l, R, C);
-        if (card->lookup == 2) w->rows[e] = pe__reserve(l, R, 1 + 3 * (size_t)m->spec[e].hidden + C);
+        if (card->lookup == 2)
+            w->rows[e] = pe__reserve(l, R, 1 + 3 * (size_t)m->spec[e].hidden + C);
     }
 }
 
@@ -3068,8 +3233,9 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
 static size_t pe__place_inputs(posenc_model *m, char *memory)
 {
     size_t R = (size_t)m->c.batch * m->c.context, used = 0, entries = 2 * (size_t)m->span + 1;
-#define PE__PLACE(field, type, count)                                                                    \
-    m->in.field = memory ? (type *)(void *)(memory + used) : NULL; used += ((count) * sizeof(type) + 63) / 64 * 64
+#define PE__PLACE(field, type, count) \
+    m->in.field = memory ? (type *)(void *)(memory + used) : NULL; \
+    used += ((count) * sizeof(type) + 63) / 64 * 64
     PE__PLACE(positions, double, R);
     PE__PLACE(frequency, double, (size_t)m->rotated + 1);
     PE__PLACE(tokens, int, R);
@@ -3085,7 +3251,7 @@ static size_t pe__place_inputs(posenc_model *m, char *memory)
     return used;
 }
 
-/* ---- [7.4] configuration ------------------------------------------------------------------------------------------------------------ */
+/* ---- [7.4] configuration --------------------------------------------------------------------- */
 
 #define PE__CONFIG_INT(key, low, high)  { #key, 'i', offsetof(posenc_config, key), low, high, NULL }
 #define PE__CONFIG_RATE(key)            { #key, 'd', offsetof(posenc_config, key), 0, 1, NULL }
@@ -3112,11 +3278,14 @@ static const pe__field pe__config_fields[] = {
 };
 enum { PE__CONFIG_FIELDS = sizeof pe__config_fields / sizeof *pe__config_fields };
 
-static posenc_status pe__config_word(posenc_config *c, char spec[POSENC_SPEC_TEXT], pe__word key, pe__word value,
-                                     posenc_error *why)
+static posenc_status pe__config_word(posenc_config *c, char spec[POSENC_SPEC_TEXT], pe__word key,
+                                     pe__word value, posenc_error *why)
 {
     if (pe__is(key, "encoding")) {
-        if (value.n >= POSENC_SPEC_TEXT) return pe__fail(why, POSENC_BAD_CONFIG, "the encoding has %lu characters, at most %d fit", (unsigned long)value.n, POSENC_SPEC_TEXT - 1);
+        if (value.n >= POSENC_SPEC_TEXT)
+            return pe__fail(why, POSENC_BAD_CONFIG,
+                            "the encoding has %lu characters, at most %d fit",
+                            (unsigned long)value.n, POSENC_SPEC_TEXT - 1);
         memcpy(spec, value.at, value.n);
         spec[value.n] = 0;
         c->encoding = spec;
@@ -3125,14 +3294,15 @@ static posenc_status pe__config_word(posenc_config *c, char spec[POSENC_SPEC_TEX
     for (int i = 0; i < PE__CONFIG_FIELDS; i++) {
         if (!pe__is(key, pe__config_fields[i].key)) continue;
         if (pe__field_read(c, &pe__config_fields[i], value)) return POSENC_OK;
-        return pe__fail(why, POSENC_BAD_CONFIG, "config: %s cannot be '%.*s'", pe__config_fields[i].key,
-                        (int)(value.n < 40 ? value.n : 40), value.at);
+        return pe__fail(why, POSENC_BAD_CONFIG, "config: %s cannot be '%.*s'",
+                        pe__config_fields[i].key, (int)(value.n < 40 ? value.n : 40), value.at);
     }
-    return pe__fail(why, POSENC_BAD_CONFIG, "config: unknown key '%.*s'", (int)(key.n < 40 ? key.n : 40), key.at);
+    return pe__fail(why, POSENC_BAD_CONFIG, "config: unknown key '%.*s'",
+                    (int)(key.n < 40 ? key.n : 40), key.at);
 }
 
-POSENC_DEF posenc_status posenc_config_parse(posenc_config *c, char spec[POSENC_SPEC_TEXT], const char *text,
-                                             posenc_error *why)
+POSENC_DEF posenc_status posenc_config_parse(posenc_config *c, char spec[POSENC_SPEC_TEXT],
+                                             const char *text, posenc_error *why)
 {
     posenc_status status = POSENC_OK;
     while (status == POSENC_OK && *(text += strspn(text, " \t\n"))) {
@@ -3167,12 +3337,14 @@ static posenc_status pe__config_range(const posenc_config *c, posenc_error *why)
         int n = 0;
         if (f->kind == 'd') memcpy(&x, at, sizeof x);
         if (f->kind == 'i' || f->kind == 'w') { memcpy(&n, at, sizeof n); x = n; }
-        if (f->kind == 'w') {                                     /* as many values as there are words */
+        if (f->kind == 'w') {                                /* as many values as there are words */
             double words = 1;
             for (const char *p = f->words; *p; p++) words += *p == '|';
-            if (x < 0 || x >= words) return pe__fail(why, POSENC_BAD_CONFIG, "%s=%d is none of %s", f->key, n, f->words);
+            if (x < 0 || x >= words)
+                return pe__fail(why, POSENC_BAD_CONFIG, "%s=%d is none of %s", f->key, n, f->words);
         } else if (f->kind != 'u' && !(x >= f->low && x <= f->high)) {
-            return pe__fail(why, POSENC_BAD_CONFIG, "%s=%.15g is outside %g to %g", f->key, x, f->low, f->high);
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s=%.15g is outside %g to %g", f->key, x,
+                            f->low, f->high);
         }
     }
     return POSENC_OK;
@@ -3197,23 +3369,26 @@ static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
 {
     double rows = (double)c->batch * c->context;
     if (c->channels % c->heads)
-        return pe__fail(why, POSENC_BAD_CONFIG, "heads %d does not divide channels %d", c->heads, c->channels);
+        return pe__fail(why, POSENC_BAD_CONFIG, "heads %d does not divide channels %d", c->heads,
+                        c->channels);
     if (c->heads % c->kv_heads)
-        return pe__fail(why, POSENC_BAD_CONFIG, "kv_heads %d does not divide heads %d", c->kv_heads, c->heads);
+        return pe__fail(why, POSENC_BAD_CONFIG, "kv_heads %d does not divide heads %d", c->kv_heads,
+                        c->heads);
     if (rows * c->heads > INT_MAX || rows * c->channels > 1e15)
-        return pe__fail(why, POSENC_BAD_CONFIG, "batch %d x context %d x heads %d is more than this can count",
-                        c->batch, c->context, c->heads);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "batch %d x context %d x heads %d is more than this can count", c->batch,
+                        c->context, c->heads);
     if (c->tied_head && c->classes)
-        return pe__fail(why, POSENC_BAD_CONFIG, "tied_head is for next-token models, this one has %d classes",
-                        c->classes);
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "tied_head is for next-token models, this one has %d classes", c->classes);
     if (c->mask_padding && c->padding_token >= c->vocab)
         return pe__fail(why, POSENC_BAD_CONFIG, "padding_token %d is outside the vocabulary of %d",
                         c->padding_token, c->vocab);
     return POSENC_OK;
 }
 
-/* Reads the encodings of a config, lets each card fill in its defaults, and notes what they ask of the
-   model: who turns, how far biases reach. */
+/* Reads the encodings of a config, lets each card fill in its defaults, and notes what they ask
+   of the model: who turns, how far biases reach.                                                 */
 static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
 {
     pe__geometry g = pe__model_geometry(&m->c);
@@ -3233,8 +3408,10 @@ static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
         if (card->bucket) m->span = pe__max(m->span, s->distance);
         if (!card->frequencies) continue;
         if (m->turner >= 0)
-            return pe__fail(why, POSENC_BAD_CONFIG, "%s and %s both turn queries and keys; a model takes one",
-                            pe__encodings[m->spec[m->turner].encoding].name, pe__encodings[s->encoding].name);
+            return pe__fail(why, POSENC_BAD_CONFIG,
+                            "%s and %s both turn queries and keys; a model takes one",
+                            pe__encodings[m->spec[m->turner].encoding].name,
+                            pe__encodings[s->encoding].name);
         m->turner = e;
         m->rotated = s->dim / 2;
     }
@@ -3274,10 +3451,11 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
 {
     size_t used = 0, R = (size_t)m->c.batch * m->c.context;
     size_t floats = R > (size_t)m->c.channels ? R : (size_t)m->c.channels;
-#define PE__PLACE(field, type, count)                                                                    \
-    if (memory) m->field = (type *)(void *)(memory + used);                                              \
+#define PE__PLACE(field, type, count)                                                              \
+    if (memory) m->field = (type *)(void *)(memory + used);                                        \
     used += ((count) * sizeof(type) + 63) / 64 * 64
-    for (int e = 0; e < m->specs; e++) if (pe__cards[m->spec[e].encoding]->row) floats = R * m->c.channels;
+    for (int e = 0; e < m->specs; e++)
+        if (pe__cards[m->spec[e].encoding]->row) floats = R * m->c.channels;
     PE__PLACE(slot, pe__slot, (size_t)m->params_n + m->acts_n);
     PE__PLACE(block, pe__block, (size_t)m->c.layers);
     PE__PLACE(kept, pe__block_saved, (size_t)pe__kept_layers(&m->c));
@@ -3290,7 +3468,8 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
     return used;
 }
 
-POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c, posenc_error *why)
+POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c,
+                                            posenc_error *why)
 {
     posenc_model plan;
     posenc_status status = pe__model_plan(&plan, c, why);
@@ -3305,9 +3484,9 @@ POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_co
     return POSENC_OK;
 }
 
-/* ---- [7.5] making a model --------------------------------------------------------------------------------------------------------------- */
+/* ---- [7.5] making a model -------------------------------------------------------------------- */
 
-static uint32_t pe__name_hash(const char *name)            /* FNV-1a: a tensor's random site is its name */
+static uint32_t pe__name_hash(const char *name)     /* FNV-1a: a tensor's random site is its name */
 {
     uint32_t hash = 2166136261u;
     for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 16777619u;
@@ -3366,7 +3545,8 @@ static void pe__fill_constants(posenc_model *m)
     if (m->turner >= 0) {
         const posenc_spec *s = &m->spec[m->turner];
         pe__cards[s->encoding]->frequencies(m->host_positions, s);
-        ops->upload(ops->user, m->in.frequency, m->host_positions, (size_t)m->rotated * sizeof(double));
+        ops->upload(ops->user, m->in.frequency, m->host_positions,
+                    (size_t)m->rotated * sizeof(double));
     }
     for (int e = 0; e < m->specs; e++) {
         const posenc_spec *s = &m->spec[e];
@@ -3382,7 +3562,8 @@ static void pe__fill_constants(posenc_model *m)
             posenc_float sum[PIECE];
             int count = pe__min(PIECE, n - i);
             for (int j = 0; j < count; j++) sum[j] = PE__F(pe__fixed_bias(m, h, i + j - m->span));
-            ops->upload(ops->user, m->w.bias_fixed + (size_t)h * n + i, sum, (size_t)count * sizeof *sum);
+            ops->upload(ops->user, m->w.bias_fixed + (size_t)h * n + i, sum,
+                        (size_t)count * sizeof *sum);
         }
     }
 }
@@ -3415,8 +3596,8 @@ static int pe__model_allocate(posenc_model *m)
     m->acts = (posenc_float *)ops->alloc(ops->user, m->act_floats * sizeof(posenc_float));
     m->input_arena = ops->alloc(ops->user, m->input_bytes);
     if (!m->params || !m->acts || !m->input_arena) return 0;
-    ops->zero(ops->user, m->params, bytes);                /* the gaps between tensors are never read, but
-                                                              a checker should not wonder                  */
+    ops->zero(ops->user, m->params, bytes); /* the gaps between tensors are never read, but
+                                                              a checker should not wonder         */
     ops->zero(ops->user, m->acts, m->act_floats * sizeof(posenc_float));
     if (m->c.inference) return 1;
     m->grads = (posenc_float *)ops->alloc(ops->user, bytes);
@@ -3427,7 +3608,8 @@ static int pe__model_allocate(posenc_model *m)
     return 1;
 }
 
-POSENC_DEF posenc_status posenc_model_create(posenc_model **out, const posenc_config *c, posenc_error *why)
+POSENC_DEF posenc_status posenc_model_create(posenc_model **out, const posenc_config *c,
+                                             posenc_error *why)
 {
     posenc_model plan, *m;
     posenc_status status = pe__model_plan(&plan, c, why);
@@ -3443,8 +3625,10 @@ POSENC_DEF posenc_status posenc_model_create(posenc_model **out, const posenc_co
         double gigabytes = ((m->c.inference ? 1.0 : 4.0) * m->param_floats + m->act_floats)
                          * sizeof(posenc_float) / 1e9;
         posenc_model_free(m);
-        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for a model of %.3g GB; a smaller batch (%d) or "
-                        "context (%d) takes less", gigabytes, plan.c.batch, plan.c.context);
+        return pe__fail(why, POSENC_OUT_OF_MEMORY,
+                        "no memory for a model of %.3g GB; a smaller batch (%d) or "
+                        "context (%d) takes less",
+                        gigabytes, plan.c.batch, plan.c.context);
     }
     pe__model_place(m);
     for (int i = 0; i < m->params_n; i++) pe__fill_tensor(m, &m->slot[i]);
@@ -3491,17 +3675,20 @@ POSENC_DEF size_t posenc_model_numbers(const posenc_model *m)
     for (int i = 0; i < m->params_n; i++) n += m->slot[i].t.count;
     return n;
 }
-POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data, size_t n)
+POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const posenc_float *data,
+                                 size_t n)
 {
     m->ops->download(m->ops->user, host, data, n * sizeof *host);
 }
-POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host, size_t n)
+POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host,
+                                 size_t n)
 {
     m->ops->upload(m->ops->user, data, host, n * sizeof *host);
 }
 
-/* ---- [7.6] taking in a batch --------------------------------------------------------------------------------------------
-   Everything a caller hands over is checked here, once, and nothing behind this point can be out of range. */
+/* ---- [7.6] taking in a batch --------------------------------------------------------------------
+   Everything a caller hands over is checked here, once, and nothing behind this point can be out
+   of range.                                                                                      */
 
 static posenc_status pe__check_ids(const posenc_model *m, const posenc_batch *b, posenc_error *why)
 {
@@ -3509,48 +3696,72 @@ static posenc_status pe__check_ids(const posenc_model *m, const posenc_batch *b,
     int most = classes ? classes : V;
     for (int r = 0; r < R; r++)
         if (b->tokens[r] < 0 || b->tokens[r] >= V)
-            return pe__fail(why, POSENC_BAD_INPUT, "token %d at row %d, place %d is outside the vocabulary of %d",
+            return pe__fail(why, POSENC_BAD_INPUT,
+                            "token %d at row %d, place %d is outside the vocabulary of %d",
                             b->tokens[r], r / b->T, r % b->T, V);
     for (int r = 0; b->targets && r < targets; r++)
         if (b->targets[r] != POSENC_IGNORE && (b->targets[r] < 0 || b->targets[r] >= most))
-            return pe__fail(why, POSENC_BAD_INPUT, "target number %d is %d, outside 0 to %d", r, b->targets[r],
-                            most - 1);
+            return pe__fail(why, POSENC_BAD_INPUT, "target number %d is %d, outside 0 to %d", r,
+                            b->targets[r], most - 1);
     return POSENC_OK;
 }
 
-static posenc_status pe__check_batch(const posenc_model *m, const posenc_batch *b, int targets, posenc_error *why)
+static posenc_status pe__check_batch(const posenc_model *m, const posenc_batch *b, int targets,
+                                     posenc_error *why)
 {
     if (b->B < 1 || b->B > m->c.batch || b->T < 1 || b->T > m->c.context)
-        return pe__fail(why, POSENC_BAD_INPUT, "a batch of %d x %d does not fit the model's %d x %d", b->B, b->T,
+        return pe__fail(why, POSENC_BAD_INPUT,
+                        "a batch of %d x %d does not fit the model's %d x %d", b->B, b->T,
                         m->c.batch, m->c.context);
     if (!b->tokens || (targets && !b->targets))
-        return pe__fail(why, POSENC_BAD_INPUT, "the batch has no %s", b->tokens ? "targets" : "tokens");
+        return pe__fail(why, POSENC_BAD_INPUT, "the batch has no %s",
+                        b->tokens ? "targets" : "tokens");
     return pe__check_ids(m, b, why);
 }
 
-/* Positions as this model's encodings need them: finite everywhere, whole and inside the table where one
-   is looked up, whole and not too far apart where a bias reads them. */
-static posenc_status pe__check_positions(const posenc_model *m, const double *p, int B, int T, posenc_error *why)
+/* a position as one encoding needs it: finite; whole for a table or a bias; inside the table */
+static posenc_status pe__check_position(const posenc_spec *s, double p, int row, int place,
+                                        posenc_error *why)
 {
-    for (int e = 0; e < m->specs; e++) {
-        const posenc_spec *s = &m->spec[e];
-        const pe__card *card = pe__cards[s->encoding];
-        const char *name = pe__encodings[s->encoding].name;
-        for (int r = 0; r < B * T; r++) {
-            int whole = card->lookup == 1 || card->bias || card->bucket;
-            double first = p[r / T * T];
-            if (!(fabs(p[r]) < 9e15) || (whole && (p[r] != floor(p[r]) || fabs(p[r]) > 1e9)))
-                return pe__fail(why, POSENC_BAD_INPUT, "%s needs %s positions, and number %d of row %d is %g",
-                                name, whole ? "whole" : "finite", r % T, r / T, p[r]);
-            if (card->lookup == 1 && (p[r] < 0 || p[r] >= s->rows))
-                return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is outside the table of %s, which has %d rows",
-                                p[r], name, s->rows);
-            if (card->bias && fabs(p[r] - first) > m->span / 2)
-                return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is more than %d from the row's first, %.0f; "
-                                "raise context for %s", p[r], m->span / 2, first, name);
-        }
-    }
+    const pe__card *card = pe__cards[s->encoding];
+    const char *name = pe__encodings[s->encoding].name;
+    int whole = card->lookup == 1 || card->bias || card->bucket;
+    if (!(fabs(p) < 9e15) || (whole && (p != floor(p) || fabs(p) > 1e9)))
+        return pe__fail(why, POSENC_BAD_INPUT,
+                        "%s needs %s positions, and place %d of row %d has %g", name,
+                        whole ? "whole" : "finite", place, row, p);
+    if (card->lookup == 1 && (p < 0 || p >= s->rows))
+        return pe__fail(why, POSENC_BAD_INPUT,
+                        "position %.0f is outside the table of %s, which has %d rows", p, name,
+                        s->rows);
     return POSENC_OK;
+}
+
+/* A fixed bias is tabulated up to the context's length, and positions may not lie further apart. A
+   learned one is the same for all distances beyond its table, which the tabulation covers. */
+static posenc_status pe__check_reach(const posenc_model *m, const double *p, int T,
+                                     posenc_error *why)
+{
+    double low = p[0], high = p[0];
+    for (int t = 0; t < T; t++) { low = fmin(low, p[t]); high = fmax(high, p[t]); }
+    for (int e = 0; e < m->specs; e++)
+        if (pe__cards[m->spec[e].encoding]->bias && high - low > m->span)
+            return pe__fail(why, POSENC_BAD_INPUT,
+                            "positions %.0f and %.0f are more than %d apart; raise context for %s",
+                            low, high, m->span, pe__encodings[m->spec[e].encoding].name);
+    return POSENC_OK;
+}
+
+static posenc_status pe__check_positions(const posenc_model *m, const double *p, int B, int T,
+                                         posenc_error *why)
+{
+    posenc_status status = POSENC_OK;
+    for (int r = 0; r < B * T && status == POSENC_OK; r++)
+        for (int e = 0; e < m->specs && status == POSENC_OK; e++)
+            status = pe__check_position(&m->spec[e], p[r], r / T, r % T, why);
+    for (int b = 0; b < B && status == POSENC_OK; b++)
+        status = pe__check_reach(m, p + (size_t)b * T, T, why);
+    return status;
 }
 
 static posenc_status pe__take_positions(posenc_model *m, const posenc_batch *b, posenc_error *why)
@@ -3564,17 +3775,19 @@ static posenc_status pe__take_positions(posenc_model *m, const posenc_batch *b, 
     } else {
         for (int e = 0; e < m->specs; e++)
             if (pe__cards[m->spec[e].encoding]->lookup == 1 && b->T > m->spec[e].rows)
-                return pe__fail(why, POSENC_BAD_INPUT, "%d tokens, but the table of %s has %d rows", b->T,
-                                pe__encodings[m->spec[e].encoding].name, m->spec[e].rows);
+                return pe__fail(why, POSENC_BAD_INPUT, "%d tokens, but the table of %s has %d rows",
+                                b->T, pe__encodings[m->spec[e].encoding].name, m->spec[e].rows);
     }
-    for (int r = 0; r < R; r++)                            /* read only where the check found them whole */
-        m->host_at[r] = fabs(m->host_positions[r]) <= 1e9 ? (int)floor(m->host_positions[r] + 0.5) : 0;
+    for (int r = 0; r < R; r++)                     /* read only where the check found them whole */
+        m->host_at[r] =
+            fabs(m->host_positions[r]) <= 1e9 ? (int)floor(m->host_positions[r] + 0.5) : 0;
     ops->upload(ops->user, m->in.positions, m->host_positions, (size_t)R * sizeof(double));
     ops->upload(ops->user, m->in.at, m->host_at, (size_t)R * sizeof(int));
     return POSENC_OK;
 }
 
-static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int targets, posenc_error *why)
+static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int targets,
+                                    posenc_error *why)
 {
     const posenc_backend *ops = m->ops;
     size_t R = (size_t)b->B * b->T;
@@ -3584,7 +3797,8 @@ static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int 
     if ((status = pe__take_positions(m, b, why)) != POSENC_OK) return status;
     ops->upload(ops->user, m->in.tokens, b->tokens, R * sizeof(int));
     if (b->targets)
-        ops->upload(ops->user, m->in.targets, b->targets, (m->c.classes ? (size_t)b->B : R) * sizeof(int));
+        ops->upload(ops->user, m->in.targets, b->targets,
+                    (m->c.classes ? (size_t)b->B : R) * sizeof(int));
     if (b->segments) {
         memcpy(m->host_segments, b->segments, R * sizeof(int));
         ops->upload(ops->user, m->in.segments, b->segments, R * sizeof(int));
@@ -3601,8 +3815,8 @@ static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int 
     return POSENC_OK;
 }
 
-/* OpenMP keeps its number of threads per host thread, so two models on two threads do not disturb each
-   other; the caller's own setting comes back at the end. */
+/* OpenMP keeps its number of threads per host thread, so two models on two threads do not
+   disturb each other; the caller's own setting comes back at the end.                            */
 static int pe__enter(const posenc_model *m)
 {
     int before = posenc_threads();
@@ -3622,22 +3836,24 @@ static void pe__leave(int before)
 #endif
 }
 
-/* ---- [7.7] forward ------------------------------------------------------------------------------------------------------------
+/* ---- [7.7] forward ------------------------------------------------------------------------------
 
-       tokens -> embedding + [add] -> (norm) -> dropout -> block 0 .. block L-1 -> norm -> pool or not -> head
+     tokens -> embedding + [add] -> (norm) -> dropout -> blocks 0 .. L-1 -> norm -> (pool) -> head
 
-       pre-norm   x = x + dropout(attention(norm1(x)))         post-norm   x = norm1(x + dropout(attention(x)))
-                  x = x + dropout(mlp(norm2(x)))                           x = norm2(x + dropout(mlp(x)))
+     pre-norm  x = x + dropout(attention(norm1(x)))  post-norm  x = norm1(x + dropout(attention(x)))
+               x = x + dropout(mlp(norm2(x)))                   x = norm2(x + dropout(mlp(x)))
 
-   The order of calls in each function below is the model; its backward is the same list read upside down. */
+   The order of calls in each function below is the model; its backward is the same list read
+   upside down.                                                                                   */
 
-/* dropout's numbers: the place in the model, and an index that counts the whole data, not the batch */
+/* dropout's numbers: the place in the model, and an index that counts the whole data, not the
+   batch                                                                                          */
 enum { PE__SITE_MAP, PE__SITE_ATTENTION, PE__SITE_HIDDEN, PE__SITE_MLP, PE__SITE_EMBEDDING };
 
 typedef struct pe__pass { int train; uint64_t first_sample; } pe__pass;
 
-static posenc_dropout pe__site(const posenc_model *m, const pe__pass *p, double rate, int layer, int place,
-                               size_t width)
+static posenc_dropout pe__site(const posenc_model *m, const pe__pass *p, double rate, int layer,
+                               int place, size_t width)
 {
     posenc_dropout d;
     d.rate = p->train ? rate : 0;
@@ -3656,42 +3872,53 @@ static void pe__drop(posenc_model *m, posenc_float *x, size_t width, posenc_drop
 static posenc_float *pe__data(const posenc_tensor *t) { return t ? t->data : NULL; }
 static posenc_float *pe__grad(const posenc_tensor *t) { return t && !t->frozen ? t->grad : NULL; }
 
-static void pe__norm_forward(posenc_model *m, posenc_float *y, posenc_tensor *mean, posenc_tensor *rstd,
-                             const posenc_float *x, posenc_tensor *gain, posenc_tensor *bias)
+static void pe__norm_forward(posenc_model *m, posenc_float *y, posenc_tensor *mean,
+                             posenc_tensor *rstd, const posenc_float *x, posenc_tensor *gain,
+                             posenc_tensor *bias)
 {
     int R = m->B * m->T, C = m->c.channels;
     if (m->c.norm == POSENC_RMSNORM)
         m->ops->rmsnorm_forward(y, rstd->data, x, gain->data, m->c.norm_eps, R, C);
     else
-        m->ops->layernorm_forward(y, mean->data, rstd->data, x, gain->data, pe__data(bias), m->c.norm_eps, R, C);
+        m->ops->layernorm_forward(y, mean->data, rstd->data, x, gain->data, pe__data(bias),
+                                  m->c.norm_eps, R, C);
 }
-static void pe__norm_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy, posenc_tensor *mean,
-                              posenc_tensor *rstd, const posenc_float *x, posenc_tensor *gain,
-                              posenc_tensor *bias)
+static void pe__norm_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy,
+                              posenc_tensor *mean, posenc_tensor *rstd, const posenc_float *x,
+                              posenc_tensor *gain, posenc_tensor *bias)
 {
     int R = m->B * m->T, C = m->c.channels;
     if (m->c.norm == POSENC_RMSNORM)
         m->ops->rmsnorm_backward(dx, pe__grad(gain), dy, rstd->data, x, gain->data, R, C);
     else
-        m->ops->layernorm_backward(dx, pe__grad(gain), pe__grad(bias), dy, mean->data, rstd->data, x, gain->data, R, C);
+        m->ops->layernorm_backward(dx, pe__grad(gain), pe__grad(bias), dy, mean->data, rstd->data,
+                                   x, gain->data, R, C);
 }
 
-static void pe__linear(posenc_model *m, posenc_float *y, const posenc_float *x, posenc_tensor *w, posenc_tensor *b)
+static void pe__linear(posenc_model *m, posenc_float *y, const posenc_float *x, posenc_tensor *w,
+                       posenc_tensor *b)
 {
     m->ops->linear_forward(y, x, w->data, pe__data(b), m->B * m->T, w->shape[1], w->shape[0]);
 }
-static void pe__linear_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy, const posenc_float *x,
-                                posenc_tensor *w, posenc_tensor *b, int add)
+static void pe__linear_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy,
+                                const posenc_float *x, posenc_tensor *w, posenc_tensor *b, int add)
 {
-    m->ops->linear_backward(dx, pe__grad(w), pe__grad(b), dy, x, w->data, m->B * m->T, w->shape[1], w->shape[0], add);
+    m->ops->linear_backward(dx, pe__grad(w), pe__grad(b), dy, x, w->data, m->B * m->T, w->shape[1],
+                            w->shape[0], add);
 }
 
-/* ---- [7.7.1] the verb add ---- */
+/* ---- [7.7.1] the verb add -------------------------------------------------------------------- */
 
-static posenc_continuous pe__network(posenc_tensor *t[PE__PLANS], posenc_float *(*of)(const posenc_tensor *))
+static posenc_continuous pe__network(posenc_tensor *t[PE__PLANS],
+                                     posenc_float *(*of)(const posenc_tensor *))
 {
     posenc_continuous w;
-    w.w1 = of(t[0]); w.b1 = of(t[1]); w.w2 = of(t[2]); w.b2 = of(t[3]); w.w3 = of(t[4]); w.b3 = of(t[5]);
+    w.w1 = of(t[0]);
+    w.b1 = of(t[1]);
+    w.w2 = of(t[2]);
+    w.b2 = of(t[3]);
+    w.w3 = of(t[4]);
+    w.b3 = of(t[5]);
     return w;
 }
 
@@ -3702,15 +3929,18 @@ static void pe__fill_rows(posenc_model *m, int e, int rows)
     const pe__card *card = pe__cards[s->encoding];
     int width = card->row ? m->c.channels : 1;
     for (int r = 0; r < rows; r++) {
-        if (card->row) card->row(m->host_floats + (size_t)r * width, m->host_positions[r], width, s);
+        if (card->row)
+            card->row(m->host_floats + (size_t)r * width, m->host_positions[r], width, s);
         else           m->host_floats[r] = PE__F(m->host_positions[r] / s->length);
     }
-    m->ops->upload(m->ops->user, m->w.rows[e], m->host_floats, (size_t)rows * width * sizeof(posenc_float));
+    m->ops->upload(m->ops->user, m->w.rows[e], m->host_floats,
+                   (size_t)rows * width * sizeof(posenc_float));
 }
 
 static void pe__add_forward(posenc_model *m, posenc_float *x)
 {
-    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B, C = m->c.channels;
+    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B,
+        C = m->c.channels;
     for (int e = 0; e < m->specs; e++) {
         const posenc_spec *s = &m->spec[e];
         const pe__card *card = pe__cards[s->encoding];
@@ -3719,7 +3949,8 @@ static void pe__add_forward(posenc_model *m, posenc_float *x)
         if (card->row)
             m->ops->rows_forward(x, m->w.rows[e], batches, rows, C);
         if (card->lookup == 1)
-            m->ops->embedding_forward(x, m->in.at, m->pe[e][0]->data, 1, m->B * m->T, s->rows, C, 1);
+            m->ops->embedding_forward(x, m->in.at, m->pe[e][0]->data, 1, m->B * m->T, s->rows, C,
+                                      1);
         if (card->lookup == 2) {
             posenc_continuous w = pe__network(m->pe[e], pe__data);
             pe__continuous_forward(m->ops, x, m->w.rows[e], &w, batches, rows, C, s->hidden);
@@ -3730,20 +3961,22 @@ static void pe__add_forward(posenc_model *m, posenc_float *x)
 
 static void pe__add_backward(posenc_model *m, const posenc_float *dx)
 {
-    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B, C = m->c.channels;
+    int rows = m->own_positions ? m->B * m->T : m->T, batches = m->own_positions ? 1 : m->B,
+        C = m->c.channels;
     for (int e = m->specs - 1; e >= 0; e--) {
         const posenc_spec *s = &m->spec[e];
         const pe__card *card = pe__cards[s->encoding];
         if (card->lookup == 1 && pe__grad(m->pe[e][0]))
             m->ops->embedding_backward(m->pe[e][0]->grad, dx, m->in.at, 1, m->B * m->T, s->rows, C);
         if (card->lookup == 2) {
-            posenc_continuous w = pe__network(m->pe[e], pe__data), dw = pe__network(m->pe[e], pe__grad);
+            posenc_continuous w = pe__network(m->pe[e], pe__data),
+                              dw = pe__network(m->pe[e], pe__grad);
             pe__continuous_backward(m->ops, &dw, dx, m->w.rows[e], &w, batches, rows, C, s->hidden);
         }
     }
 }
 
-/* ---- [7.7.2] the verbs rot and bias ---- */
+/* ---- [7.7.2] the verbs rot and bias ---------------------------------------------------------- */
 
 static posenc_turns pe__turns(const posenc_model *m)
 {
@@ -3776,21 +4009,24 @@ static void pe__fill_bias(posenc_model *m)
 {
     int entries = 2 * m->span + 1, H = m->c.heads;
     if (!m->biased) return;
-    m->ops->copy(m->ops->user, m->w.bias, m->w.bias_fixed, (size_t)H * entries * sizeof(posenc_float));
+    m->ops->copy(m->ops->user, m->w.bias, m->w.bias_fixed,
+                 (size_t)H * entries * sizeof(posenc_float));
     for (int e = 0; e < m->specs; e++)
         if (m->in.bucket[e])
-            m->ops->gather_forward(m->w.bias, m->pe[e][0]->data, m->in.bucket[e], H, entries, m->pe[e][0]->shape[0]);
+            m->ops->gather_forward(m->w.bias, m->pe[e][0]->data, m->in.bucket[e], H, entries,
+                                   m->pe[e][0]->shape[0]);
 }
 
 static void pe__bias_backward(posenc_model *m)
 {
     for (int e = 0; e < m->specs; e++)
         if (m->in.bucket[e] && pe__grad(m->pe[e][0]))
-            m->ops->gather_backward(m->pe[e][0]->grad, m->w.dbias, m->in.bucket[e], m->c.heads, 2 * m->span + 1,
-                                    m->pe[e][0]->shape[0]);
+            m->ops->gather_backward(m->pe[e][0]->grad, m->w.dbias, m->in.bucket[e], m->c.heads,
+                                    2 * m->span + 1, m->pe[e][0]->shape[0]);
 }
 
-static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int layer, const posenc_turns *turns)
+static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int layer,
+                                const posenc_turns *turns)
 {
     posenc_attention how;
     memset(&how, 0, sizeof how);
@@ -3803,20 +4039,22 @@ static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int la
     how.past = how.future = m->span;
     how.q_at = how.k_at = m->own_positions && m->biased ? m->in.at : NULL;
     if (m->turner >= 0 && m->c.qk_norm != POSENC_QK_NORM_AFTER) how.q_turns = how.k_turns = turns;
-    how.dropout = pe__site(m, p, m->c.dropout_attention, layer, PE__SITE_MAP, (size_t)m->c.heads * m->T);
+    how.dropout =
+        pe__site(m, p, m->c.dropout_attention, layer, PE__SITE_MAP, (size_t)m->c.heads * m->T);
     how.threads = m->c.threads;
     return how;
 }
 
-/* ---- [7.7.3] the two branches of a block ---- */
+/* ---- [7.7.3] the two branches of a block ----------------------------------------------------- */
 
 static posenc_heads pe__view(const posenc_model *m, posenc_float *x, int heads)
 {
     return posenc_heads_bthd(x, m->B, m->T, heads, m->c.channels / m->c.heads);
 }
 
-/* QK-norm: each head of q and k has its root mean square made one. After the turn, the two channels of a
-   pair get different gains and scores are no longer functions of the distance alone; before it they are. */
+/* QK-norm: each head of q and k has its root mean square made one. After the turn, the two
+   channels of a pair get different gains and scores are no longer functions of the distance
+   alone; before it they are.                                                                     */
 static void pe__qk_norm_forward(posenc_model *m, pe__block *w, pe__block_saved *s)
 {
     int R = m->B * m->T, D = m->c.channels / m->c.heads;
@@ -3825,8 +4063,10 @@ static void pe__qk_norm_forward(posenc_model *m, pe__block *w, pe__block_saved *
         m->ops->turn(pe__view(m, s->q->data, m->c.heads), pe__turns(m));
         m->ops->turn(pe__view(m, s->k->data, m->c.kv_heads), pe__turns(m));
     }
-    m->ops->rmsnorm_forward(s->qn->data, s->q_r->data, s->q->data, w->q_norm->data, m->c.norm_eps, R * m->c.heads, D);
-    m->ops->rmsnorm_forward(s->kn->data, s->k_r->data, s->k->data, w->k_norm->data, m->c.norm_eps, R * m->c.kv_heads, D);
+    m->ops->rmsnorm_forward(s->qn->data, s->q_r->data, s->q->data, w->q_norm->data, m->c.norm_eps,
+                            R * m->c.heads, D);
+    m->ops->rmsnorm_forward(s->kn->data, s->k_r->data, s->k->data, w->k_norm->data, m->c.norm_eps,
+                            R * m->c.kv_heads, D);
 }
 
 /* trained frequencies: from values and gradients on the same side of the turn, whichever it is */
@@ -3834,30 +4074,42 @@ static void pe__turn_gradient(posenc_model *m, int layer, posenc_float *q, posen
 {
     posenc_float *dscale = pe__grad(pe__turn_scale(m, layer));
     if (!dscale) return;
-    m->ops->turns_backward(dscale, pe__view(m, m->w.dq, m->c.heads), pe__view(m, q, m->c.heads), pe__turns(m),
-                           m->in.positions, m->in.frequency);
-    m->ops->turns_backward(dscale, pe__view(m, m->w.dk, m->c.kv_heads), pe__view(m, k, m->c.kv_heads),
+    m->ops->turns_backward(dscale, pe__view(m, m->w.dq, m->c.heads), pe__view(m, q, m->c.heads),
                            pe__turns(m), m->in.positions, m->in.frequency);
+    m->ops->turns_backward(dscale, pe__view(m, m->w.dk, m->c.kv_heads),
+                           pe__view(m, k, m->c.kv_heads), pe__turns(m), m->in.positions,
+                           m->in.frequency);
 }
 
 static void pe__qk_norm_backward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
 {
     int R = m->B * m->T, D = m->c.channels / m->c.heads;
     int after = m->c.qk_norm == POSENC_QK_NORM_AFTER && m->turner >= 0;
-    if (!after) pe__turn_gradient(m, layer, m->c.qk_norm ? s->qn->data : s->q->data, m->c.qk_norm ? s->kn->data : s->k->data);
+    if (!after)
+        pe__turn_gradient(m, layer, m->c.qk_norm ? s->qn->data : s->q->data,
+                          m->c.qk_norm ? s->kn->data : s->k->data);
     if (!m->c.qk_norm) return;
-    m->ops->rmsnorm_backward(m->w.dq, pe__grad(w->q_norm), m->w.dq, s->q_r->data, s->q->data, w->q_norm->data, R * m->c.heads, D);
-    m->ops->rmsnorm_backward(m->w.dk, pe__grad(w->k_norm), m->w.dk, s->k_r->data, s->k->data, w->k_norm->data, R * m->c.kv_heads, D);
+    m->ops->rmsnorm_backward(m->w.dq, pe__grad(w->q_norm), m->w.dq, s->q_r->data, s->q->data,
+                             w->q_norm->data, R * m->c.heads, D);
+    m->ops->rmsnorm_backward(m->w.dk, pe__grad(w->k_norm), m->w.dk, s->k_r->data, s->k->data,
+                             w->k_norm->data, R * m->c.kv_heads, D);
     if (!after) return;
     pe__turn_gradient(m, layer, s->q->data, s->k->data);
     m->ops->turn_back(pe__view(m, m->w.dq, m->c.heads), pe__turns(m));
     m->ops->turn_back(pe__view(m, m->w.dk, m->c.kv_heads), pe__turns(m));
 }
 
-static posenc_tensor *pe__q_used(const posenc_model *m, pe__block_saved *s) { return m->c.qk_norm ? s->qn : s->q; }
-static posenc_tensor *pe__k_used(const posenc_model *m, pe__block_saved *s) { return m->c.qk_norm ? s->kn : s->k; }
+static posenc_tensor *pe__q_used(const posenc_model *m, pe__block_saved *s)
+{
+    return m->c.qk_norm ? s->qn : s->q;
+}
+static posenc_tensor *pe__k_used(const posenc_model *m, pe__block_saved *s)
+{
+    return m->c.qk_norm ? s->kn : s->k;
+}
 
-static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y, const posenc_float *x)
+static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
+                                 const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
@@ -3869,37 +4121,43 @@ static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, 
     pe__linear(m, s->k->data, x, w->k, w->k_bias);
     pe__linear(m, s->v->data, x, w->v, w->v_bias);
     pe__qk_norm_forward(m, w, s);
-    m->ops->attention_forward(pe__view(m, s->a->data, H), s->lse->data, pe__view(m, pe__q_used(m, s)->data, H),
-                              pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk), &how, m->w.attention);
+    m->ops->attention_forward(pe__view(m, s->a->data, H), s->lse->data,
+                              pe__view(m, pe__q_used(m, s)->data, H),
+                              pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk),
+                              &how, m->w.attention);
     pe__linear(m, y, s->a->data, w->o, w->o_bias);
-    pe__drop(m, y, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
+    pe__drop(m, y, (size_t)m->c.channels,
+             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
 }
 
 /* dx = gradient of the branch's input x, from dy = gradient of its output; dy is overwritten */
-static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx,
-                                          posenc_float *dy, const posenc_float *x)
+static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, int layer,
+                                          posenc_float *dx, posenc_float *dy, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[layer];
     posenc_turns turns = pe__turns(m);
     posenc_attention how = pe__how(m, p, layer, &turns);
     int H = m->c.heads, Hk = m->c.kv_heads;
-    posenc_float *da = dx;                                     /* its room is free until the very end */
+    posenc_float *da = dx;                                 /* its room is free until the very end */
     if (pe__turn_scale(m, layer)) pe__fill_turns(m, layer);
-    pe__drop(m, dy, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
+    pe__drop(m, dy, (size_t)m->c.channels,
+             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
     pe__linear_backward(m, da, dy, s->a->data, w->o, w->o_bias, 0);
-    m->ops->attention_backward(pe__view(m, m->w.dq, H), pe__view(m, m->w.dk, Hk), pe__view(m, m->w.dv, Hk),
-                               m->biased ? m->w.dbias : NULL, pe__view(m, da, H), pe__view(m, s->a->data, H),
-                               s->lse->data, pe__view(m, pe__q_used(m, s)->data, H),
-                               pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk), &how,
-                               m->w.attention);
+    m->ops->attention_backward(pe__view(m, m->w.dq, H), pe__view(m, m->w.dk, Hk),
+                               pe__view(m, m->w.dv, Hk), m->biased ? m->w.dbias : NULL,
+                               pe__view(m, da, H), pe__view(m, s->a->data, H), s->lse->data,
+                               pe__view(m, pe__q_used(m, s)->data, H),
+                               pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk),
+                               &how, m->w.attention);
     pe__qk_norm_backward(m, layer, w, s);
     pe__linear_backward(m, dx, m->w.dv, x, w->v, w->v_bias, 0);
     pe__linear_backward(m, dx, m->w.dk, x, w->k, w->k_bias, 1);
     pe__linear_backward(m, dx, m->w.dq, x, w->q, w->q_bias, 1);
 }
 
-static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y, const posenc_float *x)
+static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
+                           const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
@@ -3911,20 +4169,24 @@ static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc
     } else {
         m->ops->activation_forward(s->act->data, s->up->data, m->c.activation, n);
     }
-    pe__drop(m, s->act->data, (size_t)m->c.hidden, pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
+    pe__drop(m, s->act->data, (size_t)m->c.hidden,
+             pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
     pe__linear(m, y, s->act->data, w->down, w->down_bias);
-    pe__drop(m, y, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
+    pe__drop(m, y, (size_t)m->c.channels,
+             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
 }
 
-static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx, posenc_float *dy,
-                                    const posenc_float *x)
+static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx,
+                                    posenc_float *dy, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[layer];
     size_t n = (size_t)m->B * m->T * m->c.hidden;
-    pe__drop(m, dy, (size_t)m->c.channels, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
+    pe__drop(m, dy, (size_t)m->c.channels,
+             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
     pe__linear_backward(m, m->w.df, dy, s->act->data, w->down, w->down_bias, 0);
-    pe__drop(m, m->w.df, (size_t)m->c.hidden, pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
+    pe__drop(m, m->w.df, (size_t)m->c.hidden,
+             pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
     if (w->gate) {
         m->ops->swiglu_backward(m->w.dg, m->w.df, m->w.df, s->gate->data, s->up->data, n);
         pe__linear_backward(m, dx, m->w.dg, x, w->gate, w->gate_bias, 0);
@@ -3934,7 +4196,7 @@ static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int laye
     pe__linear_backward(m, dx, m->w.df, x, w->up, w->up_bias, w->gate != NULL);
 }
 
-/* ---- [7.7.4] a block, the whole ---- */
+/* ---- [7.7.4] a block, the whole -------------------------------------------------------------- */
 
 static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
@@ -3965,12 +4227,14 @@ static void pe__run_forward(posenc_model *m, const pe__pass *p)
     pe__top *w = &m->top;
     pe__top_saved *s = &m->saved;
     posenc_float *x = s->sum ? s->sum->data : s->x->data;
-    m->ops->embedding_forward(x, m->in.tokens, w->token->data, m->c.scale_embedding ? sqrt((double)C) : 1, R,
-                              m->c.vocab, C, 0);
+    m->ops->embedding_forward(x, m->in.tokens, w->token->data,
+                              m->c.scale_embedding ? sqrt((double)C) : 1, R, m->c.vocab, C, 0);
     pe__add_forward(m, x);
-    if (s->sum) pe__norm_forward(m, s->x->data, s->sum_mean, s->sum_rstd, x, w->enorm, w->enorm_bias);
+    if (s->sum)
+        pe__norm_forward(m, s->x->data, s->sum_mean, s->sum_rstd, x, w->enorm, w->enorm_bias);
     x = s->x->data;
-    pe__drop(m, x, (size_t)C, pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
+    pe__drop(m, x, (size_t)C,
+             pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
     pe__fill_bias(m);
     for (int l = 0; l < m->c.layers; l++) {
         pe__block_forward(m, p, l, x);
@@ -3978,7 +4242,8 @@ static void pe__run_forward(posenc_model *m, const pe__pass *p)
     }
     if (s->last) pe__norm_forward(m, s->last->data, s->mean, s->rstd, x, w->norm, w->norm_bias);
     if (s->pooled)
-        m->ops->pool_forward(s->pooled->data, s->last ? s->last->data : x, m->padded ? m->in.keep : NULL, m->B, m->T, C);
+        m->ops->pool_forward(s->pooled->data, s->last ? s->last->data : x,
+                             m->padded ? m->in.keep : NULL, m->B, m->T, C);
 }
 
 /* what the head reads, and its rows */
@@ -3998,17 +4263,19 @@ static double pe__head_run(posenc_model *m, const posenc_batch *b, posenc_float 
     double divisor, sum = 0;
     for (int r = 0; r < rows; r++) counted += b->targets[r] != POSENC_IGNORE;
     divisor = b->divisor > 0 ? b->divisor : counted ? counted : 1;
-    m->ops->head_loss(m->w.loss, dx, dx ? pe__grad(w) : NULL, dx ? pe__grad(m->top.head_bias) : NULL, pe__hidden(m),
-                      w->data, pe__data(m->top.head_bias), m->in.targets, 1 / divisor, rows, m->c.channels,
+    m->ops->head_loss(m->w.loss, dx, dx ? pe__grad(w) : NULL,
+                      dx ? pe__grad(m->top.head_bias) : NULL, pe__hidden(m), w->data,
+                      pe__data(m->top.head_bias), m->in.targets, 1 / divisor, rows, m->c.channels,
                       w->shape[0], m->w.head);
     m->ops->download(m->ops->user, m->host_floats, m->w.loss, (size_t)rows * sizeof(posenc_float));
     for (int r = 0; r < rows; r++) sum += m->host_floats[r];
     return sum / divisor;
 }
 
-/* ---- [7.8] backward: the same list upside down ------------------------------------------------------------------------------------
-   dx is the gradient of the residual stream. Each branch takes a copy of it, and what comes out of the
-   branch's far end is added back: that sum is why gradients reach the first layer of a deep model.       */
+/* ---- [7.8] backward: the same list upside down --------------------------------------------------
+   dx is the gradient of the residual stream. Each branch takes a copy of it, and what comes out
+   of the branch's far end is added back: that sum is why gradients reach the first layer of a
+   deep model.                                                                                    */
 
 static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
@@ -4037,22 +4304,28 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
     pe__top *w = &m->top;
     pe__top_saved *s = &m->saved;
     posenc_float *dx = m->w.dx;
-    if (m->biased) m->ops->zero(m->ops->user, m->w.dbias, (size_t)m->c.heads * (2 * m->span + 1) * sizeof *dx);
+    if (m->biased)
+        m->ops->zero(m->ops->user, m->w.dbias, (size_t)m->c.heads * (2 * m->span + 1) * sizeof *dx);
     if (s->pooled) m->ops->pool_backward(dx, m->w.t2, m->padded ? m->in.keep : NULL, m->B, m->T, C);
     else           m->ops->copy(m->ops->user, dx, m->w.t2, (size_t)R * C * sizeof *dx);
-    if (s->last) pe__norm_backward(m, dx, dx, s->mean, s->rstd, m->kept[L - 1].x->data, w->norm, w->norm_bias);
+    if (s->last)
+        pe__norm_backward(m, dx, dx, s->mean, s->rstd, m->kept[L - 1].x->data, w->norm,
+                          w->norm_bias);
     for (int l = L - 1; l >= 0; l--)
         pe__block_backward(m, p, l, l ? m->kept[l - 1].x->data : s->x->data);
     pe__bias_backward(m);
-    pe__drop(m, dx, (size_t)C, pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
-    if (s->sum) pe__norm_backward(m, dx, dx, s->sum_mean, s->sum_rstd, s->sum->data, w->enorm, w->enorm_bias);
+    pe__drop(m, dx, (size_t)C,
+             pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
+    if (s->sum)
+        pe__norm_backward(m, dx, dx, s->sum_mean, s->sum_rstd, s->sum->data, w->enorm,
+                          w->enorm_bias);
     pe__add_backward(m, dx);
     if (pe__grad(w->token))
-        m->ops->embedding_backward(w->token->grad, dx, m->in.tokens, m->c.scale_embedding ? sqrt((double)C) : 1, R,
-                                   m->c.vocab, C);
+        m->ops->embedding_backward(w->token->grad, dx, m->in.tokens,
+                                   m->c.scale_embedding ? sqrt((double)C) : 1, R, m->c.vocab, C);
 }
 
-/* ---- [7.9] the calls ------------------------------------------------------------------------------------------------------------------ */
+/* ---- [7.9] the calls ------------------------------------------------------------------------- */
 
 static posenc_status pe__sync(posenc_model *m, posenc_error *why)
 {
@@ -4061,7 +4334,8 @@ static posenc_status pe__sync(posenc_model *m, posenc_error *why)
 }
 
 /* forward and, if asked, the loss; train also runs backward */
-static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *loss, int train, posenc_error *why)
+static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *loss, int train,
+                             posenc_error *why)
 {
     pe__pass p;
     int before;
@@ -4079,7 +4353,8 @@ static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *los
     return status;
 }
 
-POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch, posenc_error *why)
+POSENC_DEF posenc_status posenc_model_forward(posenc_model *m, const posenc_batch *batch,
+                                              posenc_error *why)
 {
     return pe__run(m, batch, NULL, 0, why);
 }
@@ -4100,14 +4375,15 @@ static int pe__finite(posenc_model *m, const posenc_float *data, size_t count)
     return 1;
 }
 
-/* the first tensor with a NaN or an infinity: parameters, then activations in the order of the forward.
-   An attn.lse is -infinity where a query sees nothing, and that is as it should be. */
+/* the first tensor with a NaN or an infinity: parameters, then activations in the order of the
+   forward. An attn.lse is -infinity where a query sees nothing, and that is as it should be.     */
 static const char *pe__culprit(posenc_model *m)
 {
     for (int i = 0; i < m->params_n + m->acts_n; i++) {
         const posenc_tensor *t = &m->slot[i].t;
         size_t n = t->count;
-        if (i >= m->params_n && t->shape[0] > m->B * m->T) n = n / t->shape[0] * (size_t)(m->B * m->T);
+        if (i >= m->params_n && t->shape[0] > m->B * m->T)
+            n = n / t->shape[0] * (size_t)(m->B * m->T);
         if (!strstr(t->name, "attn.lse") && !pe__finite(m, t->data, n)) return t->name;
     }
     return "the loss itself";
@@ -4118,36 +4394,39 @@ static void pe__clear_gradients(posenc_model *m)
     m->ops->zero(m->ops->user, m->grads, m->param_floats * sizeof(posenc_float));
 }
 
-POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch, double *loss,
-                                            posenc_error *why)
+POSENC_DEF posenc_status posenc_model_train(posenc_model *m, const posenc_batch *batch,
+                                            double *loss, posenc_error *why)
 {
     posenc_status status;
     double own;
-    if (!m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "this model was made for inference and cannot train");
+    if (!m->grads)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "this model was made for inference and cannot train");
     if (!loss) loss = &own;
     status = pe__run(m, batch, loss, 1, why);
     if (status != POSENC_OK || *loss - *loss == 0) return status;
     pe__clear_gradients(m);
-    return pe__fail(why, POSENC_NOT_FINITE, "step %lu: the loss is %g; first seen in %s", (unsigned long)m->steps,
-                    *loss, pe__culprit(m));
+    return pe__fail(why, POSENC_NOT_FINITE, "step %lu: the loss is %g; first seen in %s",
+                    (unsigned long)m->steps, *loss, pe__culprit(m));
 }
 
-POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row, int rows,
-                                             posenc_error *why)
+POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row,
+                                             int rows, posenc_error *why)
 {
     posenc_tensor *w = m->c.tied_head ? m->top.token : m->top.head;
     int C = m->c.channels, V = w->shape[0], chunk, before;
     if (!m->ready) return pe__fail(why, POSENC_BAD_INPUT, "logits are there after a forward only");
     if (row < 0 || rows < 0 || row > pe__head_rows(m) - rows)
-        return pe__fail(why, POSENC_BAD_INPUT, "logits %d to %d were asked for, there are %d", row, row + rows - 1,
-                        pe__head_rows(m));
+        return pe__fail(why, POSENC_BAD_INPUT, "logits %d to %d were asked for, there are %d", row,
+                        row + rows - 1, pe__head_rows(m));
     chunk = pe__head_chunk(m->c.batch * m->c.context, V);
     before = pe__enter(m);
     for (int r = 0; r < rows; r += chunk) {
         int n = pe__min(chunk, rows - r);
         m->ops->linear_forward(m->w.head, pe__hidden(m) + (size_t)(row + r) * C, w->data,
                                pe__data(m->top.head_bias), n, C, V);
-        m->ops->download(m->ops->user, logits + (size_t)r * V, m->w.head, (size_t)n * V * sizeof *logits);
+        m->ops->download(m->ops->user, logits + (size_t)r * V, m->w.head,
+                         (size_t)n * V * sizeof *logits);
     }
     pe__leave(before);
     return pe__sync(m, why);
@@ -4180,23 +4459,28 @@ static void pe__attention_on_host(posenc_model *m, posenc_float *map, int layer,
     how.keep = m->padded ? m->host_keep : NULL;
     how.q_segment = how.k_segment = m->segmented ? m->host_segments : NULL;
     how.q_at = how.k_at = how.q_at ? m->host_at : NULL;
-    posenc_attention_plain_forward(nothing, map, pe__view(m, room, m->c.heads), pe__view(m, room + qn, m->c.kv_heads),
-                                   nothing, &how);
+    posenc_attention_plain_forward(nothing, map, pe__view(m, room, m->c.heads),
+                                   pe__view(m, room + qn, m->c.kv_heads), nothing, &how);
 }
 
-POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer, posenc_error *why)
+POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
+                                                posenc_error *why)
 {
     size_t R = (size_t)m->B * m->T, floats;
     posenc_float *room;
     int before;
     if (!m->ready || m->c.inference)
-        return pe__fail(why, POSENC_BAD_INPUT, m->c.inference ? "an inference model keeps no attention maps"
-                                                               : "attention maps are there after a forward only");
+        return pe__fail(why, POSENC_BAD_INPUT,
+                        m->c.inference ? "an inference model keeps no attention maps"
+                                       : "attention maps are there after a forward only");
     if (layer < 0 || layer >= m->c.layers)
         return pe__fail(why, POSENC_BAD_INPUT, "layer %d of %d was asked for", layer, m->c.layers);
-    floats = R * 2 * m->c.channels + R * 2 * m->rotated + (m->biased ? m->c.heads * (2 * (size_t)m->span + 1) : 0);
+    floats = R * 2 * m->c.channels + R * 2 * m->rotated +
+             (m->biased ? m->c.heads * (2 * (size_t)m->span + 1) : 0);
     room = (posenc_float *)POSENC_MALLOC(floats * sizeof *room);
-    if (!room) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for an attention map of layer %d", layer);
+    if (!room)
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for an attention map of layer %d",
+                        layer);
     before = pe__enter(m);
     pe__attention_on_host(m, map, layer, room);
     pe__leave(before);
@@ -4204,23 +4488,25 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
     return pe__sync(m, why);
 }
 
-/* ---- [8] training ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- [8] training ---------------------------------------------------------------------------- */
 
-/* ---- [8.1] optimizers --------------------------------------------------------------------------------------------------------------------------
-   SGD     g += decay w     m = momentum m + g     w -= rate (m, or g + momentum m with Nesterov, or g)
+/* ---- [8.1] optimizers ---------------------------------------------------------------------------
+   SGD     g += decay w     m = momentum m + g     w -= rate m     (Nesterov: rate (g + momentum m))
    Adam    g += decay w     m = b1 m + (1 - b1) g     v = b2 v + (1 - b2) g^2
-           w -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)             (Kingma and Ba 2014)
-   AdamW   w -= rate decay w  instead of touching g                              (Loshchilov and Hutter 2017)
+           w -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)       (Kingma and Ba 2014)
+   AdamW   w -= rate decay w  instead of touching g                        (Loshchilov, Hutter 2017)
 
-   m and v start at zero and lean towards it; 1 - b^t is what the mean of t steps lacks. The m of SGD starts
-   with the first gradient, as in PyTorch.                                                               */
+   m and v start at zero and lean towards it; 1 - b^t is what the mean of t steps lacks. The m of
+   SGD starts with the first gradient, as in PyTorch.                                             */
 
 static double pe__or(double x, double otherwise) { return x == 0 ? otherwise : x < 0 ? 0 : x; }
 
-static void pe__sgd(posenc_float *w, posenc_float *m, const posenc_float *g, ptrdiff_t n, const posenc_optimizer *o,
-                    double rate, double gradient_scale, double decay, uint64_t t)
+static void pe__sgd(posenc_float *w, posenc_float *m, const posenc_float *g, ptrdiff_t n,
+                    const posenc_optimizer *o, double rate, double gradient_scale, double decay,
+                    uint64_t t)
 {
-    posenc_float mu = PE__F(o->momentum), lr = PE__F(rate), shrink = PE__F(decay), gs = PE__F(gradient_scale);
+    posenc_float mu = PE__F(o->momentum), lr = PE__F(rate), shrink = PE__F(decay),
+                 gs = PE__F(gradient_scale);
     PE__PARALLEL
     for (ptrdiff_t i = 0; i < n; i++) {
         posenc_float d = gs * g[i] + shrink * w[i];
@@ -4232,22 +4518,27 @@ static void pe__sgd(posenc_float *w, posenc_float *m, const posenc_float *g, ptr
     }
 }
 
-POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v, const posenc_float *g,
-                                       size_t n, const posenc_optimizer *o, double rate, double gradient_scale,
-                                       double decay, uint64_t t)
+POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v,
+                                       const posenc_float *g, size_t n, const posenc_optimizer *o,
+                                       double rate, double gradient_scale, double decay, uint64_t t)
 {
     double b1 = pe__or(o->beta1, 0.9), b2 = pe__or(o->beta2, 0.999);
-    posenc_float eps = PE__F(pe__or(o->eps, 1e-8)), f1 = PE__F(b1), f2 = PE__F(b2), gs = PE__F(gradient_scale);
-    posenc_float step = PE__F(rate / (1 - pow(b1, (double)t))), root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
+    posenc_float eps = PE__F(pe__or(o->eps, 1e-8)), gs = PE__F(gradient_scale);
+    posenc_float f1 = PE__F(b1), n1 = PE__F(1 - b1), f2 = PE__F(b2), n2 = PE__F(1 - b2);
+    posenc_float step = PE__F(rate / (1 - pow(b1, (double)t))),
+                 root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
     posenc_float keep = PE__F(o->kind == POSENC_ADAMW ? 1 - rate * decay : 1);
     posenc_float couple = PE__F(o->kind == POSENC_ADAMW ? 0 : decay);
     ptrdiff_t count = (ptrdiff_t)n;
-    if (o->kind == POSENC_SGD) { pe__sgd(w, m, g, count, o, rate, gradient_scale, decay, t); return; }
+    if (o->kind == POSENC_SGD) {
+        pe__sgd(w, m, g, count, o, rate, gradient_scale, decay, t);
+        return;
+    }
     PE__PARALLEL
     for (ptrdiff_t i = 0; i < count; i++) {
         posenc_float d = gs * g[i] + couple * w[i];
-        m[i] = f1 * m[i] + (1 - f1) * d;
-        v[i] = f2 * v[i] + (1 - f2) * d * d;
+        m[i] = f1 * m[i] + n1 * d;
+        v[i] = f2 * v[i] + n2 * d * d;
         w[i] = keep * w[i] - step * m[i] / (PE__SQRT(v[i]) * root + eps);
     }
 }
@@ -4259,7 +4550,8 @@ POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n)
     double total = 0, sum[GROUP];
     for (size_t from = 0; from < n; from += (size_t)STRETCH * GROUP) {
         size_t left = n - from;
-        int stretches = left >= (size_t)STRETCH * GROUP ? GROUP : (int)((left + STRETCH - 1) / STRETCH);
+        int stretches =
+            left >= (size_t)STRETCH * GROUP ? GROUP : (int)((left + STRETCH - 1) / STRETCH);
         PE__PARALLEL
         for (int s = 0; s < stretches; s++) {
             const posenc_float *at = x + from + (size_t)s * STRETCH;
@@ -4272,15 +4564,17 @@ POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n)
     return total;
 }
 
-/* Clipping: if the norm of all gradients together is above the limit, all are scaled down to it. The
-   direction stays; a rare huge step does not throw the weights away. */
-POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o, double rate, double *norm,
-                                             posenc_error *why)
+/* Clipping: if the norm of all gradients together is above the limit, all are scaled down to it.
+   The direction stays; a rare huge step does not throw the weights away.                         */
+POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optimizer *o,
+                                             double rate, double *norm, posenc_error *why)
 {
     double squares = 0, length, shrink;
     int before;
     if (norm) *norm = 0;
-    if (!m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "this model was made for inference and cannot train");
+    if (!m->grads)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "this model was made for inference and cannot train");
     before = pe__enter(m);
     for (int i = 0; i < m->params_n; i++) {
         const posenc_tensor *t = &m->slot[i].t;
@@ -4300,8 +4594,8 @@ POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optim
     for (int i = 0; i < m->params_n; i++) {
         posenc_tensor *t = &m->slot[i].t;
         if (!t->frozen)
-            m->ops->optimizer_apply(t->data, t->moment1, t->moment2, t->grad, t->count, o, rate, shrink,
-                                    o->decay * t->decay, m->steps + 1);
+            m->ops->optimizer_apply(t->data, t->moment1, t->moment2, t->grad, t->count, o, rate,
+                                    shrink, o->decay * t->decay, m->steps + 1);
     }
     m->steps++;
     pe__leave(before);
@@ -4309,14 +4603,15 @@ POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optim
     return pe__sync(m, why);
 }
 
-/* ---- [8.2] schedules --------------------------------------------------------------------------------------------------------------------------------
-   All rise linearly over the warm-up, then: constant stays; linear falls straight to the floor; cosine
-   falls along half a wave; WSD (warm-up, stable, decay) stays and falls straight over its last steps.     */
+/* ---- [8.2] schedules ----------------------------------------------------------------------------
+   All rise linearly over the warm-up, then: constant stays; linear falls straight to the floor;
+   cosine falls along half a wave; WSD (warm-up, stable, decay) stays and falls straight over its
+   last steps.                                                                                    */
 
 POSENC_DEF double posenc_rate(const posenc_schedule *s, int64_t step)
 {
     double floor_rate = s->peak * s->floor, along;
-    int64_t start = s->warmup;                             /* the fall begins here and ends at total      */
+    int64_t start = s->warmup;                          /* the fall begins here and ends at total */
     if (step < s->warmup) return s->peak * (double)(step + 1) / (double)s->warmup;
     if (s->kind == POSENC_CONSTANT) return s->peak;
     if (s->kind == POSENC_WSD) {
@@ -4330,40 +4625,81 @@ POSENC_DEF double posenc_rate(const posenc_schedule *s, int64_t step)
     return s->peak + (floor_rate - s->peak) * along;
 }
 
-/* ---- [8.3] the CPU's table of layer functions -------------------------------------------------------------------------------------------------------------- */
+/* ---- [8.3] the CPU's table of layer functions ------------------------------------------------ */
 
-static void *pe__cpu_alloc(void *user, size_t bytes) { (void)user; return POSENC_MALLOC(bytes ? bytes : 1); }
+static void *pe__cpu_alloc(void *user, size_t bytes)
+{
+    (void)user;
+    return POSENC_MALLOC(bytes ? bytes : 1);
+}
 static void pe__cpu_release(void *user, void *memory) { (void)user; POSENC_FREE(memory); }
-static void pe__cpu_copy(void *user, void *to, const void *from, size_t bytes) { (void)user; if (bytes) memcpy(to, from, bytes); }
-static void pe__cpu_zero(void *user, void *memory, size_t bytes) { (void)user; if (bytes) memset(memory, 0, bytes); }
+static void pe__cpu_copy(void *user, void *to, const void *from, size_t bytes)
+{
+    (void)user;
+    if (bytes) memcpy(to, from, bytes);
+}
+static void pe__cpu_zero(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    if (bytes) memset(memory, 0, bytes);
+}
 
 POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
 {
-    static const posenc_backend cpu = {
-        "cpu", NULL, pe__cpu_alloc, pe__cpu_release, pe__cpu_copy, pe__cpu_copy, pe__cpu_zero, pe__cpu_copy, NULL,
-        posenc_linear_forward, posenc_linear_backward, posenc_layernorm_forward, posenc_layernorm_backward,
-        posenc_rmsnorm_forward, posenc_rmsnorm_backward, posenc_activation_forward, posenc_activation_backward,
-        posenc_swiglu_forward, posenc_swiglu_backward, posenc_dropout_apply, posenc_residual,
-        posenc_embedding_forward, posenc_embedding_backward, posenc_pool_forward, posenc_pool_backward,
-        posenc_head_loss, posenc_attention_forward, posenc_attention_backward, posenc_rows_forward,
-        posenc_rows_backward, posenc_turns_fill, posenc_turns_backward, posenc_turn, posenc_turn_back,
-        posenc_gather_forward, posenc_gather_backward, posenc_optimizer_apply, posenc_sum_squares
-    };
+    static const posenc_backend cpu = { "cpu",
+                                        NULL,
+                                        pe__cpu_alloc,
+                                        pe__cpu_release,
+                                        pe__cpu_copy,
+                                        pe__cpu_copy,
+                                        pe__cpu_zero,
+                                        pe__cpu_copy,
+                                        NULL,
+                                        posenc_linear_forward,
+                                        posenc_linear_backward,
+                                        posenc_layernorm_forward,
+                                        posenc_layernorm_backward,
+                                        posenc_rmsnorm_forward,
+                                        posenc_rmsnorm_backward,
+                                        posenc_activation_forward,
+                                        posenc_activation_backward,
+                                        posenc_swiglu_forward,
+                                        posenc_swiglu_backward,
+                                        posenc_dropout_apply,
+                                        posenc_residual,
+                                        posenc_embedding_forward,
+                                        posenc_embedding_backward,
+                                        posenc_pool_forward,
+                                        posenc_pool_backward,
+                                        posenc_head_loss,
+                                        posenc_attention_forward,
+                                        posenc_attention_backward,
+                                        posenc_rows_forward,
+                                        posenc_rows_backward,
+                                        posenc_turns_fill,
+                                        posenc_turns_backward,
+                                        posenc_turn,
+                                        posenc_turn_back,
+                                        posenc_gather_forward,
+                                        posenc_gather_backward,
+                                        posenc_optimizer_apply,
+                                        posenc_sum_squares };
     return &cpu;
 }
 
-/* ---- [9] checkpoint --------------------------------------------------------------------------------------------------
+/* ---- [9] checkpoint -----------------------------------------------------------------------------
    A checkpoint is a safetensors file, readable by everybody's tools:
 
        8 bytes    N, little-endian
        N bytes    JSON: { "__metadata__": { string: string, ... },
-                          name: { "dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end] }, ... }
+                          name: { "dtype": "F32", "shape": [rows, columns],
+                                  "data_offsets": [begin, end] }, ... }
        the rest   data, row-major; offsets count from here and leave no gaps
 
-   Metadata: format "pt", posenc (the config as posenc_config_print writes it), step, note. Weights are under
-   their own names, moments under adam.m.NAME and adam.v.NAME. Random numbers need no state beyond seed and
-   step: they are a hash. Files are read as if an enemy had written them; numbers are little-endian, as is
-   every machine this runs on.                                                                           */
+   Metadata: format "pt", posenc (the config as posenc_config_print writes it), step, note.
+   Weights are under their own names, moments under adam.m.NAME and adam.v.NAME. Random numbers
+   need no state beyond seed and step: they are a hash. Files are read as if an enemy had written
+   them; numbers are little-endian, as is every machine this runs on.                             */
 
 #ifndef POSENC_NO_STDIO
 #include <errno.h>
@@ -4385,9 +4721,9 @@ int fileno(FILE *);
 #define PE__DTYPE "F32"
 #endif
 
-enum { PE__PIECE = 2048 };                            /* numbers that pass through the stack at a time */
+enum { PE__PIECE = 2048 };                       /* numbers that pass through the stack at a time */
 
-/* ---- [9.1] saving ---- */
+/* ---- [9.1] saving ---------------------------------------------------------------------------- */
 
 static void pe__json_string(pe__text *t, const char *s)
 {
@@ -4400,7 +4736,7 @@ static void pe__json_string(pe__text *t, const char *s)
     pe__say(t, "\"");
 }
 
-static const char *const pe__parts[] = { "", "adam.m.", "adam.v." };       /* weights and the moments */
+static const char *const pe__parts[] = { "", "adam.m.", "adam.v." };   /* weights and the moments */
 
 static posenc_float *pe__part(const posenc_tensor *t, int part)
 {
@@ -4425,9 +4761,11 @@ static size_t pe__header(char *text, size_t room, posenc_model *m, int parts, co
         for (int i = 0; i < m->params_n; i++) {
             const posenc_tensor *s = &m->slot[i].t;
             size_t bytes = s->count * sizeof(posenc_float);
-            pe__say(&t, ",\"%s%s\":{\"dtype\":\"" PE__DTYPE "\",\"shape\":[%d", pe__parts[part], s->name, s->shape[0]);
+            pe__say(&t, ",\"%s%s\":{\"dtype\":\"" PE__DTYPE "\",\"shape\":[%d", pe__parts[part],
+                    s->name, s->shape[0]);
             if (s->dims == 2) pe__say(&t, ",%d", s->shape[1]);
-            pe__say(&t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + bytes));
+            pe__say(&t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                    (unsigned long long)(at + bytes));
             at += bytes;
         }
     }
@@ -4458,8 +4796,8 @@ static int pe__write_file(FILE *f, posenc_model *m, int parts, const char *heade
     return fflush(f) == 0 && PE__FSYNC(f) == 0;
 }
 
-POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what, const char *note,
-                                           posenc_error *why)
+POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, int what,
+                                           const char *note, posenc_error *why)
 {
     int parts = what == POSENC_WEIGHTS_AND_STATE ? 3 : 1, fine;
     size_t length = pe__header(NULL, 0, m, parts, note), path_length = strlen(path);
@@ -4468,7 +4806,8 @@ POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, in
     if (parts == 3 && !m->grads)
         return pe__fail(why, POSENC_BAD_CONFIG, "an inference model has no training state to save");
     header = (char *)POSENC_MALLOC(length + 1 + path_length + 5);
-    if (!header) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s", path);
+    if (!header)
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s", path);
     temporary = header + length + 1;
     snprintf(temporary, path_length + 5, "%s.tmp", path);
     pe__header(header, length + 1, m, parts, note);
@@ -4481,7 +4820,8 @@ POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, in
     fine = pe__write_file(f, m, parts, header, length);
     fine = fclose(f) == 0 && fine;                            /* closed either way */
     if (!fine || rename(temporary, path) != 0) {
-        pe__fail(why, POSENC_FILE, "cannot write %.200s: %s; nothing was changed", path, strerror(errno));
+        pe__fail(why, POSENC_FILE, "cannot write %.200s: %s; nothing was changed", path,
+                 strerror(errno));
         remove(temporary);
         fine = 0;
     }
@@ -4489,15 +4829,16 @@ POSENC_DEF posenc_status posenc_model_save(posenc_model *m, const char *path, in
     return fine ? POSENC_OK : POSENC_FILE;
 }
 
-/* ---- [9.2] reading JSON that nobody promised ----
-   Just the grammar of such a header. Every function returns 0 when the text is something else. Strings
-   are decoded where they stand, which never makes them longer, and end in 0.                             */
+/* ---- [9.2] reading JSON that nobody promised ----------------------------------------------------
+   Just the grammar of such a header. Every function returns 0 when the text is something else.
+   Strings are decoded where they stand, which never makes them longer, and end in 0.             */
 
 typedef struct pe__json { char *at, *end; } pe__json;
 
 static void pe__json_blank(pe__json *j)
 {
-    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t'))
+        j->at++;
 }
 static int pe__json_is(pe__json *j, char c)                  /* takes c if it is next */
 {
@@ -4555,7 +4896,7 @@ static int pe__json_text(pe__json *j, char **text)
     return 1;
 }
 
-static int pe__json_count(pe__json *j, uint64_t *x)          /* a whole number that a double also holds */
+static int pe__json_count(pe__json *j, uint64_t *x)    /* a whole number that a double also holds */
 {
     int digits = 0;
     pe__json_blank(j);
@@ -4578,24 +4919,27 @@ static int pe__json_counts(pe__json *j, uint64_t *x, int room, int *n)
     return pe__json_is(j, ']');
 }
 
-/* ---- [9.3] a file, opened and found sound ---- */
+/* ---- [9.3] a file, opened and found sound ---------------------------------------------------- */
 
 typedef struct pe__entry {
     char *name;
-    int type, dims;                                          /* type: index into pe__types              */
+    int type, dims;                                          /* type: index into pe__types        */
     uint64_t shape[4], begin, end;
 } pe__entry;
 
-static const struct { const char *name; int bytes; } pe__types[] = { { "F32", 4 }, { "F64", 8 }, { "F16", 2 }, { "BF16", 2 } };
+static const struct {
+    const char *name;
+    int bytes;
+} pe__types[] = { { "F32", 4 }, { "F64", 8 }, { "F16", 2 }, { "BF16", 2 } };
 
 typedef struct pe__file {
     FILE *f;
     const char *path;
-    char *header;                                            /* text, then the entries                  */
+    char *header;                                            /* text, then the entries            */
     pe__entry *entry;
     int entries;
-    uint64_t data, size;                                     /* where data begin; how many bytes        */
-    char *config, *step, *note;                              /* from the metadata, or NULL              */
+    uint64_t data, size;                                     /* where data begin; how many bytes  */
+    char *config, *step, *note;                              /* from the metadata, or NULL        */
 } pe__file;
 
 static int pe__read_entry(pe__json *j, pe__entry *e)
@@ -4671,29 +5015,38 @@ static int pe__entry_order(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* sizes agree with shapes, and the tensors lie one behind the other from the first byte to the last */
+/* sizes agree with shapes, and the tensors lie one behind the other from the first byte to the
+   last                                                                                           */
 static posenc_status pe__check_entries(pe__file *file, posenc_error *why)
 {
     uint64_t at = 0;
-    if (file->entries) qsort(file->entry, (size_t)file->entries, sizeof *file->entry, pe__entry_order);
+    if (file->entries)
+        qsort(file->entry, (size_t)file->entries, sizeof *file->entry, pe__entry_order);
     for (int i = 0; i < file->entries; i++) {
         const pe__entry *e = &file->entry[i];
         uint64_t bytes = e->type < 0 ? 0 : (uint64_t)pe__types[e->type].bytes;
-        if (e->type < 0) return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s has a type other than F32, F64, F16 or BF16", file->path, e->name);
+        if (e->type < 0)
+            return pe__fail(why, POSENC_BAD_FILE,
+                            "%.200s: %.60s has a type other than F32, F64, F16 or BF16", file->path,
+                            e->name);
         for (int d = 0; d < e->dims; d++) {
             if (e->shape[d] && bytes > file->size / e->shape[d])
-                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s is larger than the file", file->path, e->name);
+                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s is larger than the file",
+                                file->path, e->name);
             bytes *= e->shape[d];
         }
-        if (e->begin != at || e->end < e->begin || e->end - e->begin != bytes || e->end > file->size)
-            return pe__fail(why, POSENC_BAD_FILE, "%.200s: %.60s lies at %llu to %llu, expected %llu to %llu of %llu",
-                            file->path, e->name, (unsigned long long)e->begin, (unsigned long long)e->end,
-                            (unsigned long long)at, (unsigned long long)(at + bytes), (unsigned long long)file->size);
+        if (e->begin != at || e->end < e->begin || e->end - e->begin != bytes ||
+            e->end > file->size)
+            return pe__fail(why, POSENC_BAD_FILE,
+                            "%.200s: %.60s lies at %llu to %llu, expected %llu to %llu of %llu",
+                            file->path, e->name, (unsigned long long)e->begin,
+                            (unsigned long long)e->end, (unsigned long long)at,
+                            (unsigned long long)(at + bytes), (unsigned long long)file->size);
         at = e->end;
     }
     if (at != file->size)
-        return pe__fail(why, POSENC_BAD_FILE, "%.200s: tensors take %llu bytes, the file has %llu", file->path,
-                        (unsigned long long)at, (unsigned long long)file->size);
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s: tensors take %llu bytes, the file has %llu",
+                        file->path, (unsigned long long)at, (unsigned long long)file->size);
     return POSENC_OK;
 }
 
@@ -4713,7 +5066,9 @@ static size_t pe__header_length(pe__file *file)
     long total;
     if (fread(size, 1, 8, file->f) != 8) return 0;
     for (int i = 0; i < 8; i++) length |= (uint64_t)size[i] << (8 * i);
-    if (fseek(file->f, 0, SEEK_END) != 0 || (total = ftell(file->f)) < 10 || fseek(file->f, 8, SEEK_SET) != 0) return 0;
+    if (fseek(file->f, 0, SEEK_END) != 0 || (total = ftell(file->f)) < 10 ||
+        fseek(file->f, 8, SEEK_SET) != 0)
+        return 0;
     if (length < 2 || length > 100u * 1000 * 1000 || length > (uint64_t)total - 8) return 0;
     file->data = 8 + length;
     file->size = (uint64_t)total - file->data;
@@ -4727,14 +5082,17 @@ static posenc_status pe__open(pe__file *file, const char *path, posenc_error *wh
     memset(file, 0, sizeof *file);
     file->path = path;
     file->f = fopen(path, "rb");
-    if (!file->f) return pe__fail(why, POSENC_FILE, "cannot open %.200s: %s", path, strerror(errno));
+    if (!file->f)
+        return pe__fail(why, POSENC_FILE, "cannot open %.200s: %s", path, strerror(errno));
     length = pe__header_length(file);
     if (!length) {
         pe__close(file);
-        return pe__fail(why, POSENC_BAD_FILE, "%.200s is not a safetensors file: its first bytes hold no header length", path);
+        return pe__fail(why, POSENC_BAD_FILE,
+                        "%.200s is not a safetensors file: its first bytes hold no header length",
+                        path);
     }
     offset = (length + 1 + 15) / 16 * 16;
-    file->header = (char *)POSENC_MALLOC(offset);            /* a '{' for each entry bounds their number */
+    file->header = (char *)POSENC_MALLOC(offset);     /* a '{' for each entry bounds their number */
     if (file->header && fread(file->header, 1, length, file->f) == length)
         for (size_t i = 0; i < length; i++) room += file->header[i] == '{';
     if (file->header && room) {
@@ -4745,36 +5103,42 @@ static posenc_status pe__open(pe__file *file, const char *path, posenc_error *wh
     }
     if (!file->header) {
         pe__close(file);
-        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s (%lu bytes)", path, (unsigned long)length);
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s (%lu bytes)",
+                        path, (unsigned long)length);
     }
     file->entry = (pe__entry *)(void *)(file->header + offset);
     if (!room || !pe__read_header(file, length, (int)(room < INT_MAX ? room : INT_MAX)))
-        status = pe__fail(why, POSENC_BAD_FILE, "%.200s: the header of %lu bytes is not a safetensors header", path, (unsigned long)length);
+        status = pe__fail(why, POSENC_BAD_FILE,
+                          "%.200s: the header of %lu bytes is not a safetensors header", path,
+                          (unsigned long)length);
     else
         status = pe__check_entries(file, why);
     if (status != POSENC_OK) pe__close(file);
     return status;
 }
 
-POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[POSENC_SPEC_TEXT], const char *path,
-                                                  posenc_error *why)
+POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[POSENC_SPEC_TEXT],
+                                                  const char *path, posenc_error *why)
 {
     pe__file file;
     posenc_status status = pe__open(&file, path, why);
     memset(c, 0, sizeof *c);
     if (status != POSENC_OK) return status;
-    if (!file.config) status = pe__fail(why, POSENC_BAD_FILE, "%.200s was not saved by posenc: it has no config", path);
+    if (!file.config)
+        status = pe__fail(why, POSENC_BAD_FILE, "%.200s was not saved by posenc: it has no config",
+                          path);
     else              status = posenc_config_parse(c, spec, file.config, why);
     if (status == POSENC_BAD_CONFIG) status = POSENC_BAD_FILE;
     pe__close(&file);
     return status;
 }
 
-/* ---- [9.4] loading ---- */
+/* ---- [9.4] loading --------------------------------------------------------------------------- */
 
 static float pe__from_half(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023u, bits;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023u,
+             bits;
     float x;
     if (exponent == 0) {                                     /* zero and the numbers below 2^-14 */
         x = (float)fraction / 16777216.0f;
@@ -4819,24 +5183,32 @@ static const pe__entry *pe__find_entry(const pe__file *file, const char *prefix,
 {
     size_t n = strlen(prefix);
     for (int i = 0; i < file->entries; i++)
-        if (!strncmp(file->entry[i].name, prefix, n) && !strcmp(file->entry[i].name + n, name)) return &file->entry[i];
+        if (!strncmp(file->entry[i].name, prefix, n) && !strcmp(file->entry[i].name + n, name))
+            return &file->entry[i];
     return NULL;
 }
 
-/* every tensor of the model is there in its shape, and (weights) the file has none that the model lacks */
+/* every tensor of the model is there in its shape, and (weights) the file has none that the
+   model lacks                                                                                    */
 static posenc_status pe__match(pe__file *file, posenc_model *m, int parts, posenc_error *why)
 {
     for (int part = 0; part < parts; part++) {
         for (int i = 0; i < m->params_n; i++) {
             const posenc_tensor *t = &m->slot[i].t;
             const pe__entry *e = pe__find_entry(file, pe__parts[part], t->name);
-            if (!e) return pe__fail(why, POSENC_BAD_FILE, "%.200s has no %s%s", file->path, pe__parts[part], t->name);
+            if (!e)
+                return pe__fail(why, POSENC_BAD_FILE, "%.200s has no %s%s", file->path,
+                                pe__parts[part], t->name);
             if (e->dims != t->dims || e->shape[0] != (uint64_t)t->shape[0]
                 || (t->dims == 2 && e->shape[1] != (uint64_t)t->shape[1]))
-                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s is %llu x %llu, the model wants %d x %d", file->path,
+                return pe__fail(why, POSENC_BAD_FILE,
+                                "%.200s: %s%s is %llu x %llu, the model wants %d x %d", file->path,
                                 pe__parts[part], t->name, (unsigned long long)e->shape[0],
-                                (unsigned long long)(e->dims > 1 ? e->shape[1] : 1), t->shape[0], t->dims == 2 ? t->shape[1] : 1);
-            if (!pe__read_tensor(file, e, m, NULL)) return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s cannot be read", file->path, pe__parts[part], t->name);
+                                (unsigned long long)(e->dims > 1 ? e->shape[1] : 1), t->shape[0],
+                                t->dims == 2 ? t->shape[1] : 1);
+            if (!pe__read_tensor(file, e, m, NULL))
+                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s cannot be read", file->path,
+                                pe__parts[part], t->name);
         }
     }
     for (int i = 0; i < file->entries; i++) {
@@ -4844,13 +5216,15 @@ static posenc_status pe__match(pe__file *file, posenc_model *m, int parts, posen
         if (!strncmp(file->entry[i].name, "adam.", 5)) continue;
         t = posenc_model_find(m, file->entry[i].name);
         if (!t || !(t >= &m->slot[0].t && t <= &m->slot[m->params_n - 1].t))
-            return pe__fail(why, POSENC_BAD_FILE, "%.200s has a tensor the model lacks: %.60s", file->path, file->entry[i].name);
+            return pe__fail(why, POSENC_BAD_FILE, "%.200s has a tensor the model lacks: %.60s",
+                            file->path, file->entry[i].name);
     }
     return POSENC_OK;
 }
 
 /* step and seed, all the state that random numbers have */
-static posenc_status pe__read_state(const pe__file *file, uint64_t *steps, uint64_t *seed, posenc_error *why)
+static posenc_status pe__read_state(const pe__file *file, uint64_t *steps, uint64_t *seed,
+                                    posenc_error *why)
 {
     posenc_config c;
     char spec[POSENC_SPEC_TEXT];
@@ -4861,27 +5235,30 @@ static posenc_status pe__read_state(const pe__file *file, uint64_t *steps, uint6
     j.at = file->step;
     j.end = file->step + strlen(file->step);
     if (!pe__json_count(&j, steps) || j.at != j.end)
-        return pe__fail(why, POSENC_BAD_FILE, "%.200s: step '%.30s' is not a count", file->path, file->step);
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s: step '%.30s' is not a count", file->path,
+                        file->step);
     if (posenc_config_parse(&c, spec, file->config, why) != POSENC_OK) return POSENC_BAD_FILE;
     *seed = c.seed;
     return POSENC_OK;
 }
 
-POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, int what, char *note, size_t room,
-                                           posenc_error *why)
+POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, int what, char *note,
+                                           size_t room, posenc_error *why)
 {
     int parts = what == POSENC_WEIGHTS_AND_STATE ? 3 : 1;
     uint64_t steps = 0, seed = m->c.seed;
     pe__file file;
     posenc_status status;
-    if (parts == 3 && !m->grads) return pe__fail(why, POSENC_BAD_CONFIG, "an inference model takes weights only");
+    if (parts == 3 && !m->grads)
+        return pe__fail(why, POSENC_BAD_CONFIG, "an inference model takes weights only");
     if ((status = pe__open(&file, path, why)) != POSENC_OK) return status;
-    status = pe__match(&file, m, parts, why);                 /* reads all of it once, changing nothing   */
+    status = pe__match(&file, m, parts, why);           /* reads all of it once, changing nothing */
     if (status == POSENC_OK && parts == 3) status = pe__read_state(&file, &steps, &seed, why);
     for (int part = 0; part < parts && status == POSENC_OK; part++)
         for (int i = 0; i < m->params_n && status == POSENC_OK; i++) {
             const posenc_tensor *t = &m->slot[i].t;
-            if (!pe__read_tensor(&file, pe__find_entry(&file, pe__parts[part], t->name), m, pe__part(t, part)))
+            if (!pe__read_tensor(&file, pe__find_entry(&file, pe__parts[part], t->name), m,
+                                 pe__part(t, part)))
                 status = pe__fail(why, POSENC_BAD_FILE, "%.200s changed while it was read", path);
         }
     if (status == POSENC_OK && parts == 3) { m->steps = steps; m->c.seed = seed; }
@@ -4893,11 +5270,11 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
 }
 #endif /* POSENC_NO_STDIO */
 
-/* ================ from here on, only speed ======================================================================
-   Everything below computes what [4] to [6] say, faster. POSENC_NO_SIMD leaves the plain C stamp alone,
-   and every test passes with it.                                                                        */
+/* ================ from here on, only speed =======================================================
+   Everything below computes what [4] to [6] say, faster. POSENC_NO_SIMD leaves the plain C stamp
+   alone, and every test passes with it.                                                          */
 
-/* ---- [10] which CPU is this ------------------------------------------------------------------------------------ */
+/* ---- [10] which CPU is this ------------------------------------------------------------------ */
 
 #if !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__x86_64__) && defined(__GNUC__)
 #define PE__X86 1
@@ -4912,46 +5289,48 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
 #define PE__UNROLL
 #endif
 
-/* c (rows of c_row) = base + sum over p < k of a[i*a_row + p*a_col] * b[p*columns + j], for one full tile.
-   base is NULL (zero) or a row (base_row 0) or a matrix: c itself to add to it.                          */
-typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b,
-                      posenc_float *c, ptrdiff_t c_row, const posenc_float *base, ptrdiff_t base_row);
+/* c (rows of c_row) = base + sum over p < k of a[i*a_row + p*a_col] * b[p*columns + j], for one
+   full tile. base is NULL (zero) or a row (base_row 0) or a matrix: c itself to add to it.       */
+typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                      const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
+                      const posenc_float *base, ptrdiff_t base_row);
 
 typedef struct pe__kernels { const char *name; pe__tile *tile; int rows, columns; } pe__kernels;
 
-/* ---- [11] kernels ------------------------------------------------------------------------------------------------ */
+/* ---- [11] kernels ---------------------------------------------------------------------------- */
 
-/* ---- [11.1] the tile: written once, stamped per machine ------------------------------------------------------------
-   A block of ROWS x (VECTORS*W) sums stays in registers while k runs: each step loads VECTORS vectors of
-   b and broadcasts ROWS numbers of a. The sum over k runs in order for every element whatever the vector
-   width, and the fused multiply-add is called by name (gcc fuses a*b+c in gnu modes only), so that all
-   SIMD stamps give the same bits. Rows of a are reached from every third pointer, because x86 has
-   addresses for p, p + ld and p + 2 ld and not enough registers for twelve pointers.                     */
+/* ---- [11.1] the tile: written once, stamped per machine -----------------------------------------
+   A block of ROWS x (VECTORS*W) sums stays in registers while k runs: each step loads VECTORS
+   vectors of b and broadcasts ROWS numbers of a. The sum over k runs in order for every element
+   whatever the vector width, and the fused multiply-add is called by name (gcc fuses a*b+c in
+   gnu modes only), so that all SIMD stamps give the same bits. Rows of a are reached from every
+   third pointer, because x86 has addresses for p, p + ld and p + 2 ld and not enough registers
+   for twelve pointers.                                                                           */
 
-#define PE__TILE(NAME, ATTRIBUTE, V, LOAD, STORE, SPLAT, FMA, ADD, ROWS, VECTORS, W)                      \
-ATTRIBUTE static void NAME(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,                \
-                           const posenc_float *b, posenc_float *c, ptrdiff_t c_row,                       \
-                           const posenc_float *base, ptrdiff_t base_row)                                  \
-{                                                                                                         \
-    V sum[ROWS][VECTORS];                                                                                 \
-    const posenc_float *third[(ROWS + 2) / 3];                                                            \
-    PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] = a + 3 * i * a_row;                     \
-    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                             \
-        PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = SPLAT(0);                                \
-    for (int p = 0; p < k; p++, b += VECTORS * W) {                                                       \
-        V bv[VECTORS];                                                                                    \
-        PE__UNROLL for (int v = 0; v < VECTORS; v++) bv[v] = LOAD(b + v * W);                             \
-        PE__UNROLL for (int i = 0; i < ROWS; i++) {                                                       \
-            V ai = SPLAT(third[i / 3][i % 3 * a_row]);                                                    \
-            PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = FMA(ai, bv[v], sum[i][v]);           \
-        }                                                                                                 \
-        PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] += a_col;                            \
-    }                                                                                                     \
-    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                             \
-        PE__UNROLL for (int v = 0; v < VECTORS; v++) {                                                    \
-            if (base) sum[i][v] = ADD(LOAD(base + i * base_row + v * W), sum[i][v]);                      \
-            STORE(c + i * c_row + v * W, sum[i][v]);                                                      \
-        }                                                                                                 \
+#define PE__TILE(NAME, ATTRIBUTE, V, LOAD, STORE, SPLAT, FMA, ADD, ROWS, VECTORS, W)               \
+ATTRIBUTE static void NAME(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,         \
+                           const posenc_float *b, posenc_float *c, ptrdiff_t c_row,                \
+                           const posenc_float *base, ptrdiff_t base_row)                           \
+{                                                                                                  \
+    V sum[ROWS][VECTORS];                                                                          \
+    const posenc_float *third[(ROWS + 2) / 3];                                                     \
+    PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] = a + 3 * i * a_row;              \
+    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                      \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = SPLAT(0);                         \
+    for (int p = 0; p < k; p++, b += VECTORS * W) {                                                \
+        V bv[VECTORS];                                                                             \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) bv[v] = LOAD(b + v * W);                      \
+        PE__UNROLL for (int i = 0; i < ROWS; i++) {                                                \
+            V ai = SPLAT(third[i / 3][i % 3 * a_row]);                                             \
+            PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = FMA(ai, bv[v], sum[i][v]);    \
+        }                                                                                          \
+        PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] += a_col;                     \
+    }                                                                                              \
+    PE__UNROLL for (int i = 0; i < ROWS; i++)                                                      \
+        PE__UNROLL for (int v = 0; v < VECTORS; v++) {                                             \
+            if (base) sum[i][v] = ADD(LOAD(base + i * base_row + v * W), sum[i][v]);               \
+            STORE(c + i * c_row + v * W, sum[i][v]);                                               \
+        }                                                                                          \
 }
 
 #define PE__ADD(x, y) ((x) + (y))
@@ -4968,30 +5347,36 @@ typedef float pe__v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define PE__SPLAT4(x)    (pe__splat4(x))
 static PE__UNUSED pe__v4 pe__splat4(float x) { pe__v4 v = { x, x, x, x }; return v; }
 enum { PE__C_ROWS = 4, PE__C_COLUMNS = 8 };
-PE__TILE(pe__tile_c, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD, PE__ADD, 4, 2, 4)
+PE__TILE(pe__tile_c, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD,
+         PE__ADD, 4, 2, 4)
 #else
 #define PE__LOAD1(p)     (*(p))
 #define PE__STORE1(p, x) (*(p) = (x))
 #define PE__SPLAT1(x)    ((posenc_float)(x))
 enum { PE__C_ROWS = 4, PE__C_COLUMNS = 4 };
-PE__TILE(pe__tile_c, PE__UNUSED, posenc_float, PE__LOAD1, PE__STORE1, PE__SPLAT1, PE__MULTIPLY_ADD, PE__ADD, 4, 4, 1)
+PE__TILE(pe__tile_c, PE__UNUSED, posenc_float, PE__LOAD1, PE__STORE1, PE__SPLAT1, PE__MULTIPLY_ADD,
+         PE__ADD, 4, 4, 1)
 #endif
 
 #ifdef PE__X86
-PE__TILE(pe__tile_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_loadu_ps, _mm256_storeu_ps,
-         _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, 6, 2, 8)
-PE__TILE(pe__tile_avx512, __attribute__((target("avx512f"))), __m512, _mm512_loadu_ps, _mm512_storeu_ps,
-         _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 12, 2, 16)
+PE__TILE(pe__tile_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_loadu_ps,
+         _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, 6, 2, 8)
+PE__TILE(pe__tile_avx512, __attribute__((target("avx512f"))), __m512, _mm512_loadu_ps,
+         _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 12, 2, 16)
 #endif
 
-static const pe__kernels pe__tiers[] = {                               /* from the slowest to the fastest */
+static const pe__kernels pe__tiers[] = {                       /* from the slowest to the fastest */
     { "c", pe__tile_c, PE__C_ROWS, PE__C_COLUMNS },
 #ifdef PE__X86
     { "avx2",   pe__tile_avx2,    6, 16 },
     { "avx512", pe__tile_avx512, 12, 32 },
 #endif
 };
-enum { PE__TIERS = sizeof pe__tiers / sizeof *pe__tiers, PE__TILE_ROWS = 12, PE__TILE_COLUMNS = 32 };
+enum {
+    PE__TIERS = sizeof pe__tiers / sizeof *pe__tiers,
+    PE__TILE_ROWS = 12,
+    PE__TILE_COLUMNS = 32
+};
 
 static int pe__tier_runs(int i)
 {
@@ -5002,8 +5387,8 @@ static int pe__tier_runs(int i)
     return i == 0;
 }
 
-/* 0: not asked yet, else tier + 1. The only state that outlives a call; relaxed, since every thread would
-   find the same answer. */
+/* 0: not asked yet, else tier + 1. The only state that outlives a call; relaxed, since every
+   thread would find the same answer.                                                             */
 static int pe__tier_chosen;
 #if defined(__GNUC__)
 #define PE__READ(x)     __atomic_load_n(&(x), __ATOMIC_RELAXED)
@@ -5037,21 +5422,21 @@ POSENC_DEF int posenc_use_tier(const char *name)
     return 0;
 }
 
-/* ---- [11.2] packing and loops ----------------------------------------------------------------------------------------
-   b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it front to
-   back (this is also where a transposed b turns straight); a is read where it lies. One sliver takes 16 KB
-   of stack and stays in the first cache while all rows of a pass by it.
+/* ---- [11.2] packing and loops -------------------------------------------------------------------
+   b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it
+   front to back (this is also where a transposed b turns straight); a is read where it lies. One
+   sliver takes 16 KB of stack and stays in the first cache while all rows of a pass by it.
 
-        b  +----+----+----+          packed sliver: k = 0 | columns 0..31 | k = 1 | columns 0..31 | ...
-           | s0 | s1 | s2 | DEPTH                   past the edge: zeros
+        b  +----+----+----+     packed sliver: k = 0 | columns 0..31 | k = 1 | columns 0..31 | ...
+           | s0 | s1 | s2 | DEPTH              past the edge: zeros
            +----+----+----+
-           |    |    |    |          The depth is the same in every tier: it decides in which order partial
-           +----+----+----+          sums meet c.                                                          */
+           |    |    |    |     The depth is the same in every tier: it decides in which order
+           +----+----+----+     partial sums meet c.                                              */
 
 enum { PE__DEPTH = 128 };
 
-static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col, int depth,
-                     int columns, int width)
+static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                     int depth, int columns, int width)
 {
     for (int p = 0; p < depth; p++, to += width) {
         const posenc_float *from = b + p * b_row;
@@ -5068,7 +5453,7 @@ static void pe__tile_edge(const pe__kernels *now, int k, const posenc_float *a, 
 {
     posenc_float whole[PE__TILE_ROWS * PE__TILE_COLUMNS], some[PE__TILE_ROWS * PE__DEPTH];
     int width = now->columns;
-    if (rows < now->rows) {                      /* rows past the end may not be read: copy what there is */
+    if (rows < now->rows) {              /* rows past the end may not be read: copy what there is */
         memset(some, 0, sizeof some);
         for (int p = 0; p < k; p++)
             for (int i = 0; i < rows; i++) some[p * now->rows + i] = a[i * a_row + p * a_col];
@@ -5082,15 +5467,16 @@ static void pe__tile_edge(const pe__kernels *now, int k, const posenc_float *a, 
             c[i * c_row + j] = (base ? base[i * base_row + j] : 0) + whole[i * width + j];
 }
 
-static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const posenc_float *a,
-                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
-                              ptrdiff_t b_col, const posenc_float *bias, int add)
+static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                              const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                              const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                              const posenc_float *bias, int add)
 {
     const pe__kernels *now = pe__kernels_now();
     posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
     for (int j = 0; j < n; j += now->columns) {
         int columns = pe__min(now->columns, n - j), p = 0;
-        do {                                                      /* once even for k = 0: c = bias or 0 */
+        do {                                                /* once even for k = 0: c = bias or 0 */
             int depth = pe__min(PE__DEPTH, k - p), first = p == 0;
             pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, now->columns);
             for (int i = 0; i < m; i += now->rows) {
@@ -5102,24 +5488,24 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
                 if (rows == now->rows && columns == now->columns)
                     now->tile(depth, from, a_row, a_col, sliver, to, c_row, base, base_row);
                 else
-                    pe__tile_edge(now, depth, from, a_row, a_col, sliver, to, c_row, base, base_row, rows,
-                                  columns);
+                    pe__tile_edge(now, depth, from, a_row, a_col, sliver, to, c_row, base, base_row,
+                                  rows, columns);
             }
             p += PE__DEPTH;
         } while (p < k);
     }
 }
 
-/* Cuts c into blocks of rows and slivers of columns and lets each have one owner. The cut does not touch
-   the order of any sum, so it may be as it likes.                                                         */
-static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
-                        ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
-                        const posenc_float *bias, int add)
+/* Cuts c into blocks of rows and slivers of columns and lets each have one owner. The cut does
+   not touch the order of any sum, so it may be as it likes.                                      */
+static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
+                        ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                        ptrdiff_t b_col, const posenc_float *bias, int add)
 {
-    enum { ROWS = 240 };                                          /* a multiple of every tile's rows */
+    enum { ROWS = 240 };                                       /* a multiple of every tile's rows */
     int width = pe__kernels_now()->columns;
     int blocks = (m + ROWS - 1) / ROWS, slivers = (n + width - 1) / width;
-    if ((double)m * n * k < 1e5) {                                /* too small for a second thread    */
+    if ((double)m * n * k < 1e5) {                               /* too small for a second thread */
         pe__product_block(c, n, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
         return;
     }
@@ -5135,20 +5521,22 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
 #endif /* POSENC_IMPLEMENTED */
 #endif /* POSENC_IMPLEMENTATION: end of implementation */
 
-/* ---- [12] licence ---------------------------------------------------------------------------------------------------
+/* ---- [12] licence -------------------------------------------------------------------------------
    MIT License
 
    Copyright (c) 2026 the posenc authors
 
-   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-   documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
-   rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
-   persons to whom the Software is furnished to do so, subject to the following conditions:
+   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+   associated documentation files (the "Software"), to deal in the Software without restriction,
+   including without limitation the rights to use, copy, modify, merge, publish, distribute,
+   sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+   furnished to do so, subject to the following conditions:
 
-   The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
-   Software.
+   The above copyright notice and this permission notice shall be included in all copies or
+   substantial portions of the Software.
 
-   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
-   WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
-   COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
-   OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.     */
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING
+   BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+   NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
+   DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+   OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.        */
