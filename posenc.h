@@ -2957,7 +2957,9 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(sum,      "embedding_norm.input", enorm,            R,        C)                             \
     X(sum_mean, "embedding_norm.mean",  enorm && !rms,    R,        0)                             \
     X(sum_rstd, "embedding_norm.rstd",  enorm,            R,        0)                             \
-    X(x,        "embedding",            1,                R,        C)                             \
+    X(x,        "embedding",            1,                R,        C)
+
+#define PE__LAST_ACTIVATIONS(X)                                                                    \
     X(last,     "norm",                 pre_norm,         R,        C)                             \
     X(mean,     "norm.mean",            pre_norm && !rms, R,        0)                             \
     X(rstd,     "norm.rstd",            pre_norm,         R,        0)                             \
@@ -2990,7 +2992,10 @@ typedef struct pe__top   { PE__TOP_TENSORS(PE__X) }       pe__top;
 typedef struct pe__block {
     PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][PE__PLANS];
 } pe__block;
-typedef struct pe__top_saved   { PE__TOP_ACTIVATIONS(PE__X) }   pe__top_saved;
+typedef struct pe__top_saved {
+    PE__TOP_ACTIVATIONS(PE__X)
+    PE__LAST_ACTIVATIONS(PE__X)
+} pe__top_saved;
 typedef struct pe__block_saved { PE__BLOCK_ACTIVATIONS(PE__X) } pe__block_saved;
 #undef PE__X
 
@@ -3177,6 +3182,10 @@ static void pe__list_activations(posenc_model *m, pe__lister *l)
         PE__BLOCK_ACTIVATIONS(PE__X)
 #undef PE__X
     }
+#define PE__X(field, name, exists, rows, columns)                                                  \
+    m->saved.field = pe__list_add(l, exists, "", -1, name, rows, columns, PE__ZERO, 0);
+    PE__LAST_ACTIVATIONS(PE__X)
+#undef PE__X
 }
 
 /* the largest attention this model will run, for its scratch */
@@ -3446,6 +3455,8 @@ static posenc_status pe__model_plan(posenc_model *m, const posenc_config *c, pos
     return POSENC_OK;
 }
 
+static size_t pe__own_bytes(void) { return (sizeof(posenc_model) + 63) / 64 * 64; }
+
 /* the host's own block: tables, and the host side of a batch */
 static size_t pe__host_bytes(posenc_model *m, char *memory)
 {
@@ -3479,7 +3490,7 @@ POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_co
     bytes->gradients = plan.c.inference ? 0 : bytes->parameters;
     bytes->moments = 2 * bytes->gradients;
     bytes->activations = plan.act_floats * sizeof(posenc_float) + plan.input_bytes
-                       + sizeof plan + 64 + pe__host_bytes(&plan, NULL);
+                       + pe__own_bytes() + pe__host_bytes(&plan, NULL);
     bytes->total = bytes->parameters + bytes->gradients + bytes->moments + bytes->activations;
     return POSENC_OK;
 }
@@ -3613,7 +3624,7 @@ POSENC_DEF posenc_status posenc_model_create(posenc_model **out, const posenc_co
 {
     posenc_model plan, *m;
     posenc_status status = pe__model_plan(&plan, c, why);
-    size_t own = (sizeof plan + 63) / 64 * 64;
+    size_t own = pe__own_bytes();
     *out = NULL;
     if (status != POSENC_OK) return status;
     m = (posenc_model *)POSENC_MALLOC(own + pe__host_bytes(&plan, NULL));
@@ -4417,8 +4428,8 @@ POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logi
     int C = m->c.channels, V = w->shape[0], chunk, before;
     if (!m->ready) return pe__fail(why, POSENC_BAD_INPUT, "logits are there after a forward only");
     if (row < 0 || rows < 0 || row > pe__head_rows(m) - rows)
-        return pe__fail(why, POSENC_BAD_INPUT, "logits %d to %d were asked for, there are %d", row,
-                        row + rows - 1, pe__head_rows(m));
+        return pe__fail(why, POSENC_BAD_INPUT, "%d logits from row %d on were asked for, of %d",
+                        rows, row, pe__head_rows(m));
     chunk = pe__head_chunk(m->c.batch * m->c.context, V);
     before = pe__enter(m);
     for (int r = 0; r < rows; r += chunk) {
@@ -4747,11 +4758,13 @@ static posenc_float *pe__part(const posenc_tensor *t, int part)
 static size_t pe__header(char *text, size_t room, posenc_model *m, int parts, const char *note)
 {
     pe__text t = { NULL, 0, 0 };
+    posenc_config c = m->c;
     char config[2048];
     size_t at = 0;
     t.at = text;
     t.room = room;
-    posenc_config_print(config, sizeof config, &m->c);
+    c.threads = 0;                                      /* of this machine, not of the model */
+    posenc_config_print(config, sizeof config, &c);
     pe__say(&t, "{\"__metadata__\":{\"format\":\"pt\",\"posenc\":");
     pe__json_string(&t, config);
     pe__say(&t, ",\"step\":\"%llu\",\"note\":", (unsigned long long)m->steps);
@@ -4999,6 +5012,7 @@ static int pe__read_header(pe__file *file, size_t length, int room)
                 continue;
             }
             if (file->entries >= room) return 0;
+            memset(&file->entry[file->entries], 0, sizeof *file->entry);
             file->entry[file->entries].name = name;
             if (!pe__read_entry(&j, &file->entry[file->entries++])) return 0;
         } while (pe__json_is(&j, ','));
@@ -5077,7 +5091,7 @@ static size_t pe__header_length(pe__file *file)
 
 static posenc_status pe__open(pe__file *file, const char *path, posenc_error *why)
 {
-    size_t length, room = 0, offset;
+    size_t length, room, offset;
     posenc_status status;
     memset(file, 0, sizeof *file);
     file->path = path;
@@ -5091,23 +5105,17 @@ static posenc_status pe__open(pe__file *file, const char *path, posenc_error *wh
                         "%.200s is not a safetensors file: its first bytes hold no header length",
                         path);
     }
+    room = length / 48 + 1;                              /* no entry is written in fewer bytes */
     offset = (length + 1 + 15) / 16 * 16;
-    file->header = (char *)POSENC_MALLOC(offset);     /* a '{' for each entry bounds their number */
-    if (file->header && fread(file->header, 1, length, file->f) == length)
-        for (size_t i = 0; i < length; i++) room += file->header[i] == '{';
-    if (file->header && room) {
-        char *larger = (char *)POSENC_MALLOC(offset + room * sizeof(pe__entry));
-        if (larger) memcpy(larger, file->header, length);
-        POSENC_FREE(file->header);
-        file->header = larger;
-    }
+    file->header = (char *)POSENC_MALLOC(offset + room * sizeof(pe__entry));
     if (!file->header) {
         pe__close(file);
         return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the header of %.200s (%lu bytes)",
                         path, (unsigned long)length);
     }
     file->entry = (pe__entry *)(void *)(file->header + offset);
-    if (!room || !pe__read_header(file, length, (int)(room < INT_MAX ? room : INT_MAX)))
+    if (fread(file->header, 1, length, file->f) != length
+        || !pe__read_header(file, length, (int)room))
         status = pe__fail(why, POSENC_BAD_FILE,
                           "%.200s: the header of %lu bytes is not a safetensors header", path,
                           (unsigned long)length);
@@ -5188,38 +5196,56 @@ static const pe__entry *pe__find_entry(const pe__file *file, const char *prefix,
     return NULL;
 }
 
-/* every tensor of the model is there in its shape, and (weights) the file has none that the
-   model lacks                                                                                    */
+static posenc_status pe__match_one(pe__file *file, posenc_model *m, const char *prefix,
+                                   const posenc_tensor *t, posenc_error *why)
+{
+    const pe__entry *e = pe__find_entry(file, prefix, t->name);
+    if (!e)
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s has no %s%s", file->path, prefix, t->name);
+    if (e->dims != t->dims || e->shape[0] != (uint64_t)t->shape[0]
+        || (t->dims == 2 && e->shape[1] != (uint64_t)t->shape[1]))
+        return pe__fail(why, POSENC_BAD_FILE,
+                        "%.200s: %s%s is %llu x %llu, the model wants %d x %d", file->path, prefix,
+                        t->name, (unsigned long long)e->shape[0],
+                        (unsigned long long)(e->dims > 1 ? e->shape[1] : 1), t->shape[0],
+                        t->dims == 2 ? t->shape[1] : 1);
+    if (!pe__read_tensor(file, e, m, NULL))
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s cannot be read", file->path, prefix,
+                        t->name);
+    return POSENC_OK;
+}
+
+/* one of the names this model would save? */
+static int pe__known_name(posenc_model *m, const char *name)
+{
+    for (int part = 0; part < 3; part++) {
+        size_t n = strlen(pe__parts[part]);
+        for (int i = 0; i < m->params_n; i++)
+            if (!strncmp(name, pe__parts[part], n) && !strcmp(name + n, m->slot[i].t.name))
+                return 1;
+    }
+    return 0;
+}
+
+/* every tensor of the model is there, once, in its shape, and the file has none that is unknown */
 static posenc_status pe__match(pe__file *file, posenc_model *m, int parts, posenc_error *why)
 {
-    for (int part = 0; part < parts; part++) {
-        for (int i = 0; i < m->params_n; i++) {
-            const posenc_tensor *t = &m->slot[i].t;
-            const pe__entry *e = pe__find_entry(file, pe__parts[part], t->name);
-            if (!e)
-                return pe__fail(why, POSENC_BAD_FILE, "%.200s has no %s%s", file->path,
-                                pe__parts[part], t->name);
-            if (e->dims != t->dims || e->shape[0] != (uint64_t)t->shape[0]
-                || (t->dims == 2 && e->shape[1] != (uint64_t)t->shape[1]))
-                return pe__fail(why, POSENC_BAD_FILE,
-                                "%.200s: %s%s is %llu x %llu, the model wants %d x %d", file->path,
-                                pe__parts[part], t->name, (unsigned long long)e->shape[0],
-                                (unsigned long long)(e->dims > 1 ? e->shape[1] : 1), t->shape[0],
-                                t->dims == 2 ? t->shape[1] : 1);
-            if (!pe__read_tensor(file, e, m, NULL))
-                return pe__fail(why, POSENC_BAD_FILE, "%.200s: %s%s cannot be read", file->path,
-                                pe__parts[part], t->name);
-        }
-    }
+    posenc_status status = POSENC_OK;
+    if (file->entries > 3 * m->params_n)                      /* also keeps the loops below short */
+        return pe__fail(why, POSENC_BAD_FILE, "%.200s has %d tensors, the model at most %d",
+                        file->path, file->entries, 3 * m->params_n);
     for (int i = 0; i < file->entries; i++) {
-        const posenc_tensor *t;
-        if (!strncmp(file->entry[i].name, "adam.", 5)) continue;
-        t = posenc_model_find(m, file->entry[i].name);
-        if (!t || !(t >= &m->slot[0].t && t <= &m->slot[m->params_n - 1].t))
+        if (!pe__known_name(m, file->entry[i].name))
             return pe__fail(why, POSENC_BAD_FILE, "%.200s has a tensor the model lacks: %.60s",
                             file->path, file->entry[i].name);
+        if (pe__find_entry(file, "", file->entry[i].name) != &file->entry[i])
+            return pe__fail(why, POSENC_BAD_FILE, "%.200s has %.60s twice", file->path,
+                            file->entry[i].name);
     }
-    return POSENC_OK;
+    for (int part = 0; part < parts; part++)
+        for (int i = 0; i < m->params_n && status == POSENC_OK; i++)
+            status = pe__match_one(file, m, pe__parts[part], &m->slot[i].t, why);
+    return status;
 }
 
 /* step and seed, all the state that random numbers have */

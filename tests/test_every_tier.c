@@ -1,0 +1,94 @@
+/* Every set of kernels this CPU has against the plain C: close to it, and the SIMD ones equal bit for bit. */
+#define POSENC_IMPLEMENTATION
+#include "posenc.h"
+#include "check.h"
+#include "every_layer.h"
+
+static posenc_float plain[EVERY_ROOM], one[EVERY_ROOM], two[EVERY_ROOM];
+
+TEST tier_can_be_chosen_and_given_back(void)
+{
+    char best[32];
+    posenc_use_tier(NULL);
+    strncpy(best, posenc_cpu_tier(), sizeof best - 1);
+    best[sizeof best - 1] = 0;
+    ASSERT_EQ(1, posenc_use_tier("c"));
+    ASSERT_STR_EQ("c", posenc_cpu_tier());
+    ASSERT_EQ(0, posenc_use_tier("abacus"));
+    ASSERT_EQ(0, posenc_use_tier(""));
+    ASSERT_STR_EQ("c", posenc_cpu_tier());
+    ASSERT(posenc_use_tier(NULL) != 0);
+    ASSERT_STR_EQ(best, posenc_cpu_tier());
+    PASS();
+}
+
+/* Rounding differs in order and in fused steps, nothing else: a millionth of the norm. */
+TEST tier_is_close_to_c(const char *tier, const layer_run *layer)
+{
+    size_t n;
+    if (!posenc_use_tier(tier)) SKIPm("this CPU or this build does not have it");
+    n = run_layer(layer, one);
+    posenc_use_tier("c");
+    ASSERT_EQ(n, run_layer(layer, plain));
+    posenc_use_tier(NULL);
+    ASSERT_LTE(n, (size_t)EVERY_ROOM);
+    ASSERT_NORM_CLOSE(plain, one, n, 2e-6);
+    PASS();
+}
+
+TEST avx512_gives_the_bits_of_avx2(const layer_run *layer)
+{
+    size_t n;
+    if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
+    n = run_layer(layer, one);
+    if (!posenc_use_tier("avx512")) { posenc_use_tier(NULL); SKIPm("no avx512 in this CPU or this build"); }
+    memset(two, 0xff, sizeof two);
+    ASSERT_EQ(n, run_layer(layer, two));
+    posenc_use_tier(NULL);
+    ASSERT_MEM_EQ(one, two, n * sizeof *one);
+    PASS();
+}
+
+#ifdef POSENC_DETERMINISTIC
+TEST deterministic_c_gives_the_bits_of_avx2(const layer_run *layer)
+{
+    size_t n;
+    if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
+    n = run_layer(layer, one);
+    posenc_use_tier("c");
+    memset(two, 0xff, sizeof two);
+    ASSERT_EQ(n, run_layer(layer, two));
+    posenc_use_tier(NULL);
+    ASSERT_MEM_EQ(one, two, n * sizeof *one);
+    PASS();
+}
+#endif
+
+SUITE(tiers)
+{
+    static const char *tier[] = { "avx2", "avx512" };
+    RUN_TEST(tier_can_be_chosen_and_given_back);
+    for (int t = 0; t < 2; t++) {
+        int there = posenc_use_tier(tier[t]);
+        posenc_use_tier(NULL);
+        for (int i = 0; i < (there ? EVERY_LAYER : 1); i++) {               /* one line if it is not there */
+            label_test("%s_%s", tier[t], there ? every_layer[i].name : "at_all");
+            RUN_TESTp(tier_is_close_to_c, tier[t], &every_layer[i]);
+            if (t == 1) { label_test("%s", there ? every_layer[i].name : "at_all");
+                          RUN_TESTp(avx512_gives_the_bits_of_avx2, &every_layer[i]); }
+#ifdef POSENC_DETERMINISTIC
+            if (t == 0) { label_test("%s", there ? every_layer[i].name : "at_all");
+                          RUN_TESTp(deterministic_c_gives_the_bits_of_avx2, &every_layer[i]); }
+#endif
+        }
+    }
+}
+
+GREATEST_MAIN_DEFS();
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    RUN_SUITE(tiers);
+    give_back();
+    GREATEST_MAIN_END();
+}

@@ -1,0 +1,230 @@
+/* The gradient of every tensor of every kind of model against finite differences, in double. Tensors are
+   taken from the model itself, and encodings from their table, so nothing new can be left out.          */
+#define _POSIX_C_SOURCE 200809L
+#define POSENC_DOUBLE
+#define POSENC_IMPLEMENTATION
+#include "posenc.h"
+#include "check.h"
+#include "models.h"
+
+enum { B = 2, T = 7 };
+
+typedef struct nudge {                                   /* the loss as a function of one tensor          */
+    posenc_model *m;
+    posenc_tensor *t;
+    posenc_float *x;
+    const posenc_batch *batch;
+    int dropped;
+} nudge;
+
+/* Without dropout the loss comes from a plain forward. With it, only training draws the masks; they hang
+   on the step, which does not move, and the gradients that pile up meanwhile are cleared at the end.    */
+static double loss_of(void *ctx)
+{
+    nudge *n = (nudge *)ctx;
+    posenc_error why;
+    double loss = HUGE_VAL;
+    posenc_status status;
+    posenc_model_set(n->m, n->t->data, n->x, n->t->count);
+    status = n->dropped ? posenc_model_train(n->m, n->batch, &loss, &why)
+                        : posenc_model_loss(n->m, n->batch, &loss, &why);
+    return status == POSENC_OK ? loss : HUGE_VAL;
+}
+
+/* gains and scales near one, all the rest at random and large enough to matter */
+static void randomize(posenc_model *m)
+{
+    for (int i = 0; i < posenc_model_parameters(m); i++) {
+        posenc_tensor *t = posenc_model_parameter(m, i);
+        posenc_float *x = copy_tensor(m, t->data, t->count);
+        double spread = t->dims == 2 && t->shape[1] > 32 ? 0.1 : 0.4;
+        for (size_t k = 0; k < t->count; k++) x[k] += spread * check_random();
+        posenc_model_set(m, t->data, x, t->count);
+        free(x);
+    }
+}
+
+static int ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && !strcmp(text + n - k, end);
+}
+
+/* A key bias adds q.b to a whole row of scores, which softmax does not see, unless the key is turned by its
+   position or normed on the way: then it matters.                                                       */
+static int key_bias_vanishes(const posenc_config *c)
+{
+    posenc_spec list[POSENC_SPECS];
+    int count = 0, turned = 0;
+    posenc_spec_parse(list, &count, POSENC_SPECS, c->encoding, NULL);
+    for (int i = 0; i < count; i++) turned |= posenc_encoding_get(list[i].encoding)->where == POSENC_QUERY_KEY;
+    return !turned && !c->qk_norm;
+}
+
+TEST check_tensor(nudge *n, const posenc_float *grad)
+{
+    int zero = ends_in(n->t->name, "k_proj.bias") && key_bias_vanishes(posenc_model_config(n->m));
+    gradient_of of;
+    of.name = n->t->name;
+    of.x = n->x;
+    of.dx = grad;
+    of.n = n->t->count;
+    ASSERTm(check_text, gradient_check(loss_of, n, &of, 1, 0, zero));
+    PASS();
+}
+
+TEST check_all(posenc_model *m, const posenc_batch *batch)
+{
+    const posenc_config *c = posenc_model_config(m);
+    posenc_float *all, *grad;
+    posenc_error why;
+    double loss = HUGE_VAL, plain = HUGE_VAL;
+    nudge n;
+    memset(&n, 0, sizeof n);
+    n.m = m;
+    n.batch = batch;
+    n.dropped = c->dropout_embedding + c->dropout_attention + c->dropout_branch + c->dropout_hidden > 0;
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_train(m, batch, &loss, &why));
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_loss(m, batch, &plain, &why));
+    if (n.dropped) ASSERTm("dropout is on and changes nothing", fabs(loss - plain) > 1e-6);
+    else           ASSERTm("train and loss disagree on the loss", loss == plain);
+    all = grad = copy_of(m, GRADIENTS);
+    for (int i = 0; i < posenc_model_parameters(m); i++) {
+        n.t = posenc_model_parameter(m, i);
+        n.x = copy_tensor(m, n.t->data, n.t->count);
+        CHECK_CALL(check_tensor(&n, grad));
+        posenc_model_set(m, n.t->data, n.x, n.t->count);
+        memset(n.x, 0, n.t->count * sizeof *n.x);
+        posenc_model_set(m, n.t->grad, n.x, n.t->count);
+        grad += n.t->count;
+        free(n.x);
+    }
+    ASSERT_EQ(0, posenc_model_steps(m));                                    /* the masks stood still */
+    free(all);
+    PASS();
+}
+
+enum { PLAIN = 0, POSITIONS = 1, SEGMENTS = 2, FRACTIONS = 4, DIVIDED = 8 };
+
+TEST every_tensor_has_the_right_gradient(const char *config, const char *more, int with)
+{
+    posenc_model *m = make_model("%s %s", config, more);
+    data d;
+    ASSERTm(check_text, m);
+    check_seed = 11;
+    randomize(m);
+    fill_data(&d, m, B, T, 3);
+    if (with & (POSITIONS | FRACTIONS)) add_positions(&d);
+    if (with & FRACTIONS) for (int r = 0; r < B * T; r++) d.positions[r] += 0.25 * (r % 4);
+    if (with & SEGMENTS) add_segments(&d);
+    if (with & DIVIDED) d.batch.divisor = 29;
+    CHECK_CALL(check_all(m, &d.batch));
+    posenc_model_free(m);
+    PASS();
+}
+
+/* A test that looks for a vanishing gradient must have met one, and one that does not vanish. */
+TEST key_bias_is_dead_alone_and_alive_when_turned(void)
+{
+    static const struct { const char *more; int vanishes; } list[] = {
+        { "encoding=learned", 1 }, { "encoding=relative+sinusoidal", 1 }, { "encoding=rope", 0 },
+        { "encoding=none qk_norm=before", 0 }
+    };
+    for (int i = 0; i < 4; i++) {
+        posenc_model *m = make_model("%s %s", kinds[CLASSIFIER].config, list[i].more);
+        posenc_float *g;
+        posenc_tensor *t;
+        posenc_error why;
+        double norm = 0, loss;
+        data d;
+        ASSERTm(check_text, m);
+        randomize(m);
+        fill_data(&d, m, B, T, 3);
+        ASSERT_EQ(POSENC_OK, posenc_model_train(m, &d.batch, &loss, &why));
+        t = posenc_model_find(m, "blocks.1.attn.k_proj.bias");
+        ASSERT(t);
+        g = copy_tensor(m, t->grad, t->count);
+        for (size_t k = 0; k < t->count; k++) norm += g[k] * g[k];
+        ASSERT_EQ(list[i].vanishes, key_bias_vanishes(posenc_model_config(m)));
+        if (list[i].vanishes) ASSERT_LTE(sqrt(norm), 1e-15);
+        else                  ASSERT_GT(sqrt(norm), 1e-6);
+        free(g);
+        posenc_model_free(m);
+    }
+    PASS();
+}
+
+SUITE(models)
+{
+    static const struct { const char *name; int kind; const char *more; int with; } variants[] = {
+        { "classifier",                CLASSIFIER, "", PLAIN },
+        { "next_token",                NEXT_TOKEN, "", PLAIN },
+        { "modern",                    MODERN, "", PLAIN },
+        { "modern_rope_qk_norm_before", MODERN, "encoding=rope", PLAIN },
+        { "modern_rope_qk_norm_after", MODERN, "encoding=rope qk_norm=after", PLAIN },
+        { "modern_rope_interleaved",   MODERN, "encoding=rope:layout=interleaved,dim=2", PLAIN },
+        { "modern_no_qk_norm",         MODERN, "encoding=rope qk_norm=off", PLAIN },
+        { "modern_lrope_qk_norm_after", MODERN, "encoding=lrope qk_norm=after", PLAIN },
+        { "modern_lrope_no_qk_norm",   MODERN, "encoding=lrope:layout=interleaved qk_norm=off", POSITIONS },
+        { "modern_untied",             MODERN, "encoding=rope tied_head=0", PLAIN },
+        { "modern_with_biases",        MODERN, "encoding=rope no_bias=0 norm=layernorm", PLAIN },
+        { "modern_one_kv_head",        MODERN, "encoding=rope kv_heads=1", PLAIN },
+        { "post_norm_classifier",      CLASSIFIER, "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
+        { "post_norm_next_token",      NEXT_TOKEN, "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
+        { "post_norm_modern",          MODERN, "norm_place=post embedding_norm=1 encoding=rope", PLAIN },
+        { "embedding_norm_before_pre_norm", CLASSIFIER, "embedding_norm=1 encoding=sininit", PLAIN },
+        { "gelu_tanh",                 NEXT_TOKEN, "activation=gelu_tanh", PLAIN },
+        { "silu",                      NEXT_TOKEN, "activation=silu", PLAIN },
+        { "relu",                      NEXT_TOKEN, "activation=relu", PLAIN },
+        { "swiglu_with_biases",        CLASSIFIER, "activation=swiglu", PLAIN },
+        { "window",                    NEXT_TOKEN, "window=3 encoding=t5", PLAIN },
+        { "window_on_both_sides",      CLASSIFIER, "window=2 encoding=relative", PLAIN },
+        { "segments",                  NEXT_TOKEN, "encoding=rope", SEGMENTS },
+        { "segments_and_padding",      CLASSIFIER, "encoding=learned+relative", SEGMENTS | POSITIONS },
+        { "scaled_embedding",          NEXT_TOKEN, "scale_embedding=1 encoding=sinusoidal", PLAIN },
+        { "scaled_tied_embedding",     MODERN, "scale_embedding=1 encoding=learned", PLAIN },
+        { "attention_scale",           NEXT_TOKEN, "attention_scale=1 encoding=t5", PLAIN },
+        { "own_divisor",               NEXT_TOKEN, "encoding=rope", DIVIDED },
+        { "several_encodings",         CLASSIFIER, "encoding=learned+continuous:hidden=8+lrope+relative+t5+alibi", POSITIONS },
+        { "fractional_positions",      CLASSIFIER, "encoding=continuous:hidden=8,length=7+lrope", FRACTIONS },
+        { "dropout_of_the_embedding",  CLASSIFIER, "encoding=learned dropout_embedding=0.2", PLAIN },
+        { "dropout_of_the_map",        CLASSIFIER, "encoding=relative dropout_attention=0.3", PLAIN },
+        { "dropout_of_the_branches",   CLASSIFIER, "encoding=learned dropout_branch=0.2", PLAIN },
+        { "dropout_of_the_hidden",     CLASSIFIER, "encoding=learned dropout_hidden=0.3", PLAIN },
+        { "dropout_everywhere_classifier", CLASSIFIER, "encoding=learned+relative" EVERYWHERE_DROPPED, PLAIN },
+        { "dropout_everywhere_next_token", NEXT_TOKEN, "encoding=continuous:hidden=8+t5" EVERYWHERE_DROPPED, SEGMENTS },
+        { "dropout_everywhere_modern", MODERN, "encoding=lrope" EVERYWHERE_DROPPED, PLAIN },
+        { "dropout_everywhere_post_norm", MODERN, "encoding=lrope norm_place=post embedding_norm=1 qk_norm=after" EVERYWHERE_DROPPED, POSITIONS }
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        label_test("%s", variants[i].name);
+        RUN_TESTp(every_tensor_has_the_right_gradient, kinds[variants[i].kind].config, variants[i].more, variants[i].with);
+    }
+    RUN_TEST(key_bias_is_dead_alone_and_alive_when_turned);
+}
+
+/* Each row of the table in each kind of model; with positions of its own where everything is turned on. */
+SUITE(encodings)
+{
+    for (int k = 0; k < KINDS; k++) {
+        for (int e = 0; posenc_encoding_get(e); e++) {
+            const posenc_encoding_info *info = posenc_encoding_get(e);
+            char more[80];
+            snprintf(more, sizeof more, "encoding=%s%s", info->name, strstr(info->keys, "hidden") ? ":hidden=8" : "");
+            label_test("%s_in_%s", info->name, kinds[k].name);
+            RUN_TESTp(every_tensor_has_the_right_gradient, kinds[k].config, more, PLAIN);
+            if (k != MODERN) continue;
+            label_test("%s_in_%s_at_own_positions", info->name, kinds[k].name);
+            RUN_TESTp(every_tensor_has_the_right_gradient, kinds[k].config, more, POSITIONS);
+        }
+    }
+}
+
+GREATEST_MAIN_DEFS();
+int main(int argc, char **argv)
+{
+    GREATEST_MAIN_BEGIN();
+    RUN_SUITE(models);
+    RUN_SUITE(encodings);
+    GREATEST_MAIN_END();
+}
