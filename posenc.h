@@ -864,16 +864,45 @@ static pe__word pe__cut(const char **text, const char *separators)
     return w;
 }
 
-/* A finite number that fills the whole word, or 0. strtod alone would take "inf", "0x1" and
-   "1e3x".                                                                                        */
+/* Numbers as text have a point, whatever the host program's locale: what printf puts between the
+   zeros of 0.0 is taken out on the way to text, and put in on the way back. */
+static size_t pe__locale_point(char point[8])
+{
+    char probe[16];
+    size_t n;
+    snprintf(probe, sizeof probe, "%.1f", 0.0);
+    n = strlen(probe) - 2;
+    if (n > 7) n = 7;
+    memcpy(point, probe + 1, n);
+    point[n] = 0;
+    return n;
+}
+
+/* A finite number that fills the whole word, or 0. strtod alone would take "inf" and "1e3x". */
 static int pe__number(double *x, pe__word w)
 {
-    char copy[40], *end;
-    if (w.n == 0 || w.n >= sizeof copy || strspn(w.at, "0123456789+-.eE") < w.n) return 0;
-    memcpy(copy, w.at, w.n);
-    copy[w.n] = 0;
+    char copy[48], point[8], *end;
+    size_t n = pe__locale_point(point), used = 0;
+    if (w.n == 0 || w.n >= 40 || strspn(w.at, "0123456789+-.eE") < w.n) return 0;
+    for (size_t i = 0; i < w.n; i++) {
+        if (w.at[i] != '.') copy[used++] = w.at[i];
+        else if (strchr(w.at, '.') == w.at + i) { memcpy(copy + used, point, n); used += n; }
+        else return 0;                                                      /* a second point */
+    }
+    copy[used] = 0;
     *x = strtod(copy, &end);
     return *end == 0 && *x - *x == 0;
+}
+
+/* the shortest of two texts that reads back as x */
+static void pe__number_text(char text[40], double x)
+{
+    char point[8], *at;
+    size_t n = pe__locale_point(point);
+    snprintf(text, 40, "%.15g", x);
+    if (strtod(text, NULL) != x) snprintf(text, 40, "%.17g", x);
+    at = strstr(text, point);
+    if (at) { *at = '.'; memmove(at + 1, at + n, strlen(at + n) + 1); }
 }
 
 /* ---- [3.2] random numbers without a state -------------------------------------------------------
@@ -2270,8 +2299,7 @@ static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
     if (f->kind == 'd') {
         char shortest[40];
         memcpy(&x, at, sizeof x);
-        snprintf(shortest, sizeof shortest, "%.15g", x);
-        if (strtod(shortest, NULL) != x) snprintf(shortest, sizeof shortest, "%.17g", x);
+        pe__number_text(shortest, x);
         if (x != 0) pe__say(t, "%s%s=%s", separator, f->key, shortest);
         return;
     }

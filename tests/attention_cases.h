@@ -1,13 +1,14 @@
-/* Attention problems shared by the tests of values, gradients, threads and tiers: one table of cases that
-   names every mask and every way position may enter, and one struct that builds a case on fixed random
-   numbers. Memory comes from take(), each block by itself so that a sanitizer sees an overrun; a test may
-   leave at any point, since the next begin (or give_back at the end of main) returns all of it.         */
+/* Attention problems shared by the tests of values, gradients, threads and tiers: one table of
+   cases that names every mask and every way position may enter, and one struct that builds a
+   case on fixed random numbers. Memory comes from take(), each block by itself so that a
+   sanitizer sees an overrun; a test may leave at any point, since the next begin (or give_back
+   at the end of main) returns all of it.                                                         */
 #ifndef POSENC_TESTS_ATTENTION_CASES_H
 #define POSENC_TESTS_ATTENTION_CASES_H
 
 #include "check.h"
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *taken[256];
 static int taken_count;
@@ -44,16 +45,17 @@ static inline posenc_float *take_zero(size_t n)
 }
 static inline int *take_ints(size_t n) { return (int *)take_bytes(n * sizeof(int)); }
 
-/* ---- a bias by callback ------------------------------------------------------------------------------
-   Adds one of 7 numbers per head, chosen by a pattern that is not a distance. The backward sums into
-   dtable and notes whether the calls came in order: samples and heads rising, and for each query its
-   stretches from left to right, none twice.                                                              */
+/* ---- a bias by callback -------------------------------------------------------------------------
+   Adds one of 7 numbers per head, chosen by a pattern that is not a distance. The backward sums
+   into dtable and notes whether the calls came in order: samples and heads rising, and for each
+   query its stretches from left to right, none twice.                                            */
 
 enum { PATTERN_ROWS = 256 };                /* longest Tq */
 
 typedef struct pattern_bias {
     posenc_float *table, *dtable;           /* (H,7) */
-    int calls, in_order, head, next[PATTERN_ROWS];       /* head: b * 64 + h of the last call of the backward */
+    int calls, in_order;                    /* of the backward                                    */
+    int head, next[PATTERN_ROWS];          /* b * 64 + h of its last call; next key of each query */
 } pattern_bias;
 
 static inline void pattern_restart(pattern_bias *p)
@@ -65,12 +67,14 @@ static inline void pattern_restart(pattern_bias *p)
 
 static inline int pattern_row(int b, int i, int j) { return (b + 3 * i + 5 * j) % 7; }
 
-static inline void pattern_forward(void *user, posenc_float *row, int b, int h, int i, int j0, int n)
+static inline void pattern_forward(void *user, posenc_float *row, int b, int h, int i, int j0,
+                                   int n)
 {
     pattern_bias *p = (pattern_bias *)user;
     for (int j = 0; j < n; j++) row[j] += p->table[h * 7 + pattern_row(b, i, j0 + j)];
 }
-static inline void pattern_backward(void *user, const posenc_float *drow, int b, int h, int i, int j0, int n)
+static inline void pattern_backward(void *user, const posenc_float *drow, int b, int h, int i,
+                                    int j0, int n)
 {
     pattern_bias *p = (pattern_bias *)user;
     if (b * 64 + h != p->head) memset(p->next, 0, sizeof p->next);
@@ -81,51 +85,63 @@ static inline void pattern_backward(void *user, const posenc_float *drow, int b,
     for (int j = 0; j < n; j++) p->dtable[h * 7 + pattern_row(b, i, j0 + j)] += drow[j];
 }
 
-/* ---- the cases ----------------------------------------------------------------------------------------- */
+/* ---- the cases ------------------------------------------------------------------------------- */
 
 typedef struct attention_case {
     const char *name;
     int B, Tq, Tk, H, Hk, D;
     double scale;
     int causal, window, padding, segments;
-    int past, future;                       /* past > 0: a distance bias of that reach                    */
-    int at;                                 /* 1: whole positions of our own for that bias                */
-    int row_bias;                           /* 1: the callback above                                      */
-    int turns;                              /* a layout: turn q and k                                     */
-    int turn_offset, turn_pairs;            /* 0, 0: the whole head                                       */
+    int past, future;                       /* past > 0: a distance bias of that reach            */
+    int at;                                 /* 1: whole positions of our own for that bias        */
+    int row_bias;                           /* 1: the callback above                              */
+    int turns;                              /* a layout: turn q and k                             */
+    int turn_offset, turn_pairs;            /* 0, 0: the whole head                               */
     double dropout;
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    { .name = "full",              .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8 },
-    { .name = "scale",             .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .scale = 1.7 },
-    { .name = "causal",            .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1 },
-    { .name = "padding",           .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .padding = 1 },
-    { .name = "window",            .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .window = 3 },
-    { .name = "segments",          .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .segments = 1 },
-    { .name = "causal_window",     .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1, .window = 4 },
-    { .name = "causal_padding",    .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1, .padding = 1 },
-    { .name = "causal_segments",   .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1, .segments = 1 },
-    { .name = "fewer_queries",     .Tq = 4,  .Tk = 11, .H = 3, .Hk = 3, .D = 8, .causal = 1 },
-    { .name = "more_queries",      .Tq = 11, .Tk = 6,  .H = 3, .Hk = 3, .D = 8, .causal = 1 },
-    { .name = "grouped_heads",     .Tq = 9,  .Tk = 9,  .H = 6, .Hk = 2, .D = 8, .causal = 1 },
-    { .name = "one_key_head",      .Tq = 7,  .Tk = 9,  .H = 4, .Hk = 1, .D = 8 },
-    { .name = "distance_bias",     .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .past = 8, .future = 8 },
-    { .name = "clipped_bias",      .Tq = 12, .Tk = 12, .H = 3, .Hk = 3, .D = 8, .past = 3, .future = 2 },
-    { .name = "causal_bias",       .Tq = 5,  .Tk = 12, .H = 4, .Hk = 2, .D = 8, .causal = 1, .past = 11 },
-    { .name = "bias_positions",    .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .past = 20, .future = 15, .at = 1 },
-    { .name = "row_bias",          .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .row_bias = 1 },
-    { .name = "turned_half",       .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .turns = POSENC_HALF },
-    { .name = "turned_interleaved",.Tq = 5,  .Tk = 9,  .H = 4, .Hk = 2, .D = 8, .turns = POSENC_INTERLEAVED },
-    { .name = "turned_in_part",    .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 12, .causal = 1,
+    { .name = "full",               .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8 },
+    { .name = "scale",              .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .scale = 1.7 },
+    { .name = "causal",             .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1 },
+    { .name = "padding",            .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .padding = 1 },
+    { .name = "window",             .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .window = 3 },
+    { .name = "segments",           .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .segments = 1 },
+    { .name = "causal_window",      .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1,
+      .window = 4 },
+    { .name = "causal_padding",     .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1,
+      .padding = 1 },
+    { .name = "causal_segments",    .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .causal = 1,
+      .segments = 1 },
+    { .name = "fewer_queries",      .Tq = 4,  .Tk = 11, .H = 3, .Hk = 3, .D = 8, .causal = 1 },
+    { .name = "more_queries",       .Tq = 11, .Tk = 6,  .H = 3, .Hk = 3, .D = 8, .causal = 1 },
+    { .name = "grouped_heads",      .Tq = 9,  .Tk = 9,  .H = 6, .Hk = 2, .D = 8, .causal = 1 },
+    { .name = "one_key_head",       .Tq = 7,  .Tk = 9,  .H = 4, .Hk = 1, .D = 8 },
+    { .name = "distance_bias",      .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .past = 8,
+      .future = 8 },
+    { .name = "clipped_bias",       .Tq = 12, .Tk = 12, .H = 3, .Hk = 3, .D = 8, .past = 3,
+      .future = 2 },
+    { .name = "causal_bias",        .Tq = 5,  .Tk = 12, .H = 4, .Hk = 2, .D = 8, .causal = 1,
+      .past = 11 },
+    { .name = "bias_positions",     .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .past = 20,
+      .future = 15, .at = 1 },
+    { .name = "row_bias",           .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .row_bias = 1 },
+    { .name = "turned_half",        .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8,
+      .turns = POSENC_HALF },
+    { .name = "turned_interleaved", .Tq = 5,  .Tk = 9,  .H = 4, .Hk = 2, .D = 8,
+      .turns = POSENC_INTERLEAVED },
+    { .name = "turned_in_part",     .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 12, .causal = 1,
       .turns = POSENC_HALF, .turn_offset = 2, .turn_pairs = 4 },
-    { .name = "dropout",           .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .dropout = 0.3 },
-    { .name = "causal_dropout",    .Tq = 6,  .Tk = 9,  .H = 4, .Hk = 2, .D = 8, .causal = 1, .dropout = 0.5 },
-    { .name = "all_together",      .Tq = 13, .Tk = 21, .H = 4, .Hk = 2, .D = 10, .scale = 0.9, .causal = 1,
-      .window = 12, .padding = 1, .segments = 1, .past = 6, .future = 2, .at = 1, .row_bias = 1,
+    { .name = "dropout",            .Tq = 9,  .Tk = 9,  .H = 3, .Hk = 3, .D = 8, .dropout = 0.3 },
+    { .name = "causal_dropout",     .Tq = 6,  .Tk = 9,  .H = 4, .Hk = 2, .D = 8, .causal = 1,
+      .dropout = 0.5 },
+    { .name = "all_together",       .Tq = 13, .Tk = 21, .H = 4, .Hk = 2, .D = 10, .scale = 0.9,
+      .causal = 1, .window = 12, .padding = 1, .segments = 1, .past = 6, .future = 2, .at = 1,
+      .row_bias = 1,
       .turns = POSENC_INTERLEAVED, .turn_offset = 2, .turn_pairs = 3, .dropout = 0.2 },
-    { .name = "across_tiles",      .Tq = 70, .Tk = 135, .H = 2, .Hk = 1, .D = 6, .causal = 1, .window = 90,
-      .padding = 1, .past = 40, .future = 3, .row_bias = 1, .turns = POSENC_HALF, .dropout = 0.1 },
+    { .name = "across_tiles",       .Tq = 70, .Tk = 135, .H = 2, .Hk = 1, .D = 6, .causal = 1,
+      .window = 90, .padding = 1, .past = 40, .future = 3, .row_bias = 1, .turns = POSENC_HALF,
+      .dropout = 0.1 },
 };
 enum { ATTENTION_CASES = sizeof attention_cases / sizeof *attention_cases };
 
@@ -154,10 +170,12 @@ static inline posenc_turns take_turns(int B, int T, double first, int pairs, int
     double *p = (double *)take_bytes((size_t)B * T * sizeof *p), frequency[64];
     turns.cosine = take((size_t)B * T * pairs);
     turns.sine   = take((size_t)B * T * pairs);
-    turns.rows = B * T; turns.pairs = pairs; turns.row_b = T; turns.offset = offset; turns.layout = layout;
+    turns.rows = B * T; turns.pairs = pairs; turns.row_b = T;
+    turns.offset = offset; turns.layout = layout;
     for (int b = 0; b < B; b++) posenc_positions_range(p + b * T, T, first + 3 * b);
     posenc_rope_frequencies(frequency, 2 * pairs, 100.0);
-    posenc_turns_fill(turns, p, frequency, NULL, 1.25);          /* a magnitude: the transpose must keep it */
+    /* a magnitude: the transpose must keep it */
+    posenc_turns_fill(turns, p, frequency, NULL, 1.25);
     return turns;
 }
 
@@ -188,17 +206,19 @@ static inline void attention_begin(attention_run *r, attention_case c)
     r->how.causal = c.causal;
     r->how.window = c.window;
     r->how.threads = 1;
-    if (c.padding) {                                   /* holes, and a long tail in the second row        */
+    if (c.padding) {                                  /* holes, and a long tail in the second row */
         unsigned char *keep = (unsigned char *)take_bytes((size_t)B * c.Tk);
         for (int b = 0; b < B; b++)
-            for (int j = 0; j < c.Tk; j++) keep[b * c.Tk + j] = j % 4 != 1 && (b == 0 || j < 2 * c.Tk / 3);
+            for (int j = 0; j < c.Tk; j++)
+                keep[b * c.Tk + j] = j % 4 != 1 && (b == 0 || j < 2 * c.Tk / 3);
         r->how.keep = keep;
     }
     if (c.segments) {
         int *qs = take_ints((size_t)B * c.Tq), *ks = take_ints((size_t)B * c.Tk);
         for (int b = 0; b < B; b++) {
             for (int j = 0; j < c.Tk; j++) ks[b * c.Tk + j] = (j + b) * 3 / c.Tk;
-            for (int i = 0; i < c.Tq; i++) qs[b * c.Tq + i] = i + ahead < 0 ? 0 : (i + ahead + b) * 3 / c.Tk;
+            for (int i = 0; i < c.Tq; i++)
+                qs[b * c.Tq + i] = i + ahead < 0 ? 0 : (i + ahead + b) * 3 / c.Tk;
         }
         r->how.q_segment = qs;
         r->how.k_segment = ks;
@@ -211,7 +231,7 @@ static inline void attention_begin(attention_run *r, attention_case c)
         r->how.past = c.past;
         r->how.future = c.future;
     }
-    if (c.at) {                                        /* far apart, repeated, not rising                 */
+    if (c.at) {                                        /* far apart, repeated, not rising         */
         int *qa = take_ints((size_t)B * c.Tq), *ka = take_ints((size_t)B * c.Tk);
         for (int n = 0; n < B * c.Tq; n++) qa[n] = 2 * (n % 7) + n / 5;
         for (int n = 0; n < B * c.Tk; n++) ka[n] = 3 * (n % 5) + n / 6;
@@ -250,8 +270,8 @@ static inline void attention_tiled_forward(attention_run *r)
 }
 static inline void attention_tiled_backward(attention_run *r)
 {
-    posenc_attention_backward(r->dq, r->dk, r->dv, r->dbias, r->dout, r->out, r->lse, r->q, r->k, r->v,
-                              &r->how, r->scratch);
+    posenc_attention_backward(r->dq, r->dk, r->dv, r->dbias, r->dout, r->out, r->lse, r->q, r->k,
+                              r->v, &r->how, r->scratch);
 }
 static inline void attention_plain_forward(attention_run *r)
 {
@@ -259,7 +279,7 @@ static inline void attention_plain_forward(attention_run *r)
 }
 static inline void attention_plain_backward(attention_run *r)
 {
-    posenc_attention_plain_backward(r->dq, r->dk, r->dv, r->dbias, r->dmap, r->dout, r->map, r->q, r->k, r->v,
-                                    &r->how);
+    posenc_attention_plain_backward(r->dq, r->dk, r->dv, r->dbias, r->dmap, r->dout, r->map, r->q,
+                                    r->k, r->v, &r->how);
 }
 #endif

@@ -1,7 +1,7 @@
-/* Every function of doors one and two that does arithmetic, once, on fixed inputs large enough to be shared
-   among threads and odd enough to leave a remainder in every vector loop. Each run writes all its outputs
-   one after another into out and returns how many there are. The tests of threads and of tiers run the list
-   twice under different conditions and compare.                                                          */
+/* Every function of doors one and two that does arithmetic, once, on fixed inputs large enough
+   to be shared among threads and odd enough to leave a remainder in every vector loop. Each run
+   writes all its outputs one after another into out and returns how many there are. The tests of
+   threads and of tiers run the list twice under different conditions and compare.                */
 #ifndef POSENC_TESTS_EVERY_LAYER_H
 #define POSENC_TESTS_EVERY_LAYER_H
 
@@ -25,7 +25,7 @@ static inline posenc_float *next_zero(posenc_float *out, size_t *used, size_t n)
     return at;
 }
 
-enum { EL_R = 331, EL_C = 95, EL_F = 130 };                  /* rows, channels, hidden width               */
+enum { EL_R = 331, EL_C = 95, EL_F = 130 };                  /* rows, channels, hidden width      */
 
 static inline size_t run_product(posenc_float *out, int form)
 {
@@ -36,9 +36,15 @@ static inline size_t run_product(posenc_float *out, int form)
     return M * NN;
 }
 static inline size_t run_product_ab (posenc_float *out) { return run_product(out, 0); }
-static inline size_t run_product_atb(posenc_float *out) { return run_product(out, POSENC_A_T | POSENC_ADD); }
+static inline size_t run_product_atb(posenc_float *out)
+{
+    return run_product(out, POSENC_A_T | POSENC_ADD);
+}
 static inline size_t run_product_abt(posenc_float *out) { return run_product(out, POSENC_B_T); }
-static inline size_t run_product_atbt(posenc_float *out) { return run_product(out, POSENC_A_T | POSENC_B_T); }
+static inline size_t run_product_atbt(posenc_float *out)
+{
+    return run_product(out, POSENC_A_T | POSENC_B_T);
+}
 static inline size_t run_product_tall(posenc_float *out)
 {
     posenc_float *a = given(5003 * 9, 1), *b = given(9 * 7, 2);
@@ -49,7 +55,8 @@ static inline size_t run_product_tall(posenc_float *out)
 static inline size_t run_linear(posenc_float *out)
 {
     size_t n = 0;
-    posenc_float *x = given(EL_R * EL_C, 1), *w = given(EL_F * EL_C, 2), *b = given(EL_F, 3), *dy = given(EL_R * EL_F, 4);
+    posenc_float *x = given(EL_R * EL_C, 1), *w = given(EL_F * EL_C, 2), *b = given(EL_F, 3),
+                 *dy = given(EL_R * EL_F, 4);
     posenc_float *y = next_zero(out, &n, EL_R * EL_F), *dx = next_zero(out, &n, EL_R * EL_C);
     posenc_float *dw = next_zero(out, &n, EL_F * EL_C), *db = next_zero(out, &n, EL_F);
     posenc_linear_forward(y, x, w, b, EL_R, EL_C, EL_F);
@@ -68,7 +75,8 @@ static inline size_t run_softmax(posenc_float *out)
 static inline size_t run_layernorm(posenc_float *out)
 {
     size_t n = 0;
-    posenc_float *x = given(EL_R * EL_F, 1), *dy = given(EL_R * EL_F, 2), *g = given(EL_F, 3), *b = given(EL_F, 4);
+    posenc_float *x = given(EL_R * EL_F, 1), *dy = given(EL_R * EL_F, 2), *g = given(EL_F, 3),
+                 *b = given(EL_F, 4);
     posenc_float *y = next_zero(out, &n, EL_R * EL_F), *dx = next_zero(out, &n, EL_R * EL_F);
     posenc_float *dg = next_zero(out, &n, EL_F), *db = next_zero(out, &n, EL_F);
     posenc_float *mean = next_zero(out, &n, EL_R), *rstd = next_zero(out, &n, EL_R);
@@ -99,14 +107,18 @@ static inline size_t run_activation(posenc_float *out, int kind)
 }
 static inline size_t run_relu(posenc_float *out)      { return run_activation(out, POSENC_RELU); }
 static inline size_t run_gelu(posenc_float *out)      { return run_activation(out, POSENC_GELU); }
-static inline size_t run_gelu_tanh(posenc_float *out) { return run_activation(out, POSENC_GELU_TANH); }
+static inline size_t run_gelu_tanh(posenc_float *out)
+{
+    return run_activation(out, POSENC_GELU_TANH);
+}
 static inline size_t run_silu(posenc_float *out)      { return run_activation(out, POSENC_SILU); }
 static inline size_t run_swiglu(posenc_float *out)
 {
     enum { COUNT = 50007 };
     size_t n = 0;
     posenc_float *gate = given(COUNT, 1), *up = given(COUNT, 2), *dy = given(COUNT, 3);
-    posenc_float *y = next_zero(out, &n, COUNT), *dgate = next_zero(out, &n, COUNT), *dup = next_zero(out, &n, COUNT);
+    posenc_float *y = next_zero(out, &n, COUNT), *dgate = next_zero(out, &n, COUNT),
+                 *dup = next_zero(out, &n, COUNT);
     posenc_swiglu_forward(y, gate, up, COUNT);
     posenc_swiglu_backward(dgate, dup, dy, gate, up, COUNT);
     return n;
@@ -126,7 +138,7 @@ static inline size_t run_residual(posenc_float *out)
 }
 static inline size_t run_embedding(posenc_float *out)
 {
-    enum { ROWS = 17 };                                       /* few rows: many threads meet in each       */
+    enum { ROWS = 17 };                                    /* few rows: many threads meet in each */
     size_t n = 0;
     int *id = take_ints(EL_R);
     posenc_float *table = given(ROWS * EL_C, 1), *dx = given(EL_R * EL_C, 2);
@@ -165,8 +177,8 @@ static inline size_t run_head(posenc_float *out)
     posenc_float *loss = next_zero(out, &n, EL_R), *dx = next_zero(out, &n, EL_R * EL_C);
     posenc_float *dw = next_zero(out, &n, V * EL_C), *db = next_zero(out, &n, V);
     for (int r = 0; r < EL_R; r++) target[r] = r * 11 % V;
-    posenc_head_loss(loss, dx, dw, db, given(EL_R * EL_C, 1), given(V * EL_C, 2), given(V, 3), target, 0.1, EL_R, EL_C, V,
-                     take(posenc_head_scratch(EL_R, V)));
+    posenc_head_loss(loss, dx, dw, db, given(EL_R * EL_C, 1), given(V * EL_C, 2), given(V, 3),
+                     target, 0.1, EL_R, EL_C, V, take(posenc_head_scratch(EL_R, V)));
     return n;
 }
 
@@ -186,15 +198,33 @@ static inline size_t run_attention(posenc_float *out, attention_case c, int tile
     else       { attention_plain_forward(&r); attention_plain_backward(&r); }
     return n;
 }
-static const attention_case shared_case = { .B = 3, .Tq = 70, .Tk = 101, .H = 4, .Hk = 2, .D = 24, .causal = 1,
-    .padding = 1, .past = 30, .turns = POSENC_HALF, .dropout = 0.1 };
-static const attention_case callback_case = { .B = 2, .Tq = 70, .Tk = 70, .H = 2, .Hk = 2, .D = 16, .window = 40,
-    .row_bias = 1, .past = 10, .future = 10 };
-static const attention_case single_case = { .B = 1, .Tq = 130, .Tk = 130, .H = 1, .Hk = 1, .D = 40, .past = 60, .future = 60 };
-static inline size_t run_attention_tiled(posenc_float *out)    { return run_attention(out, shared_case, 1); }
-static inline size_t run_attention_callback(posenc_float *out) { return run_attention(out, callback_case, 1); }
-static inline size_t run_attention_single(posenc_float *out)   { return run_attention(out, single_case, 1); }
-static inline size_t run_attention_plain(posenc_float *out)    { return run_attention(out, shared_case, 0); }
+static const attention_case shared_case = {
+    .B = 3, .Tq = 70, .Tk = 101, .H = 4, .Hk = 2, .D = 24, .causal = 1, .padding = 1, .past = 30,
+    .turns = POSENC_HALF, .dropout = 0.1
+};
+static const attention_case callback_case = {
+    .B = 2, .Tq = 70, .Tk = 70, .H = 2, .Hk = 2, .D = 16, .window = 40, .row_bias = 1, .past = 10,
+    .future = 10
+};
+static const attention_case single_case = {
+    .B = 1, .Tq = 130, .Tk = 130, .H = 1, .Hk = 1, .D = 40, .past = 60, .future = 60
+};
+static inline size_t run_attention_tiled(posenc_float *out)
+{
+    return run_attention(out, shared_case, 1);
+}
+static inline size_t run_attention_callback(posenc_float *out)
+{
+    return run_attention(out, callback_case, 1);
+}
+static inline size_t run_attention_single(posenc_float *out)
+{
+    return run_attention(out, single_case, 1);
+}
+static inline size_t run_attention_plain(posenc_float *out)
+{
+    return run_attention(out, shared_case, 0);
+}
 
 static inline size_t run_rows(posenc_float *out)
 {
@@ -223,12 +253,18 @@ static inline size_t run_continuous(posenc_float *out)
 {
     enum { B = 3, T = 101, HID = 37 };
     size_t n = 0;
-    posenc_continuous w = { given(HID, 1), given(HID, 2), given(HID * HID, 3), given(HID, 4), given(EL_C * HID, 5),
-                            given(EL_C, 6) }, dw;
-    posenc_float *dx = given(B * T * EL_C, 7), *scratch = take(posenc_continuous_scratch(T, EL_C, HID));
+    posenc_continuous w = { given(HID, 1), given(HID, 2),        given(HID * HID, 3),
+                            given(HID, 4), given(EL_C * HID, 5), given(EL_C, 6) },
+                      dw;
+    posenc_float *dx = given(B * T * EL_C, 7),
+                 *scratch = take(posenc_continuous_scratch(T, EL_C, HID));
     posenc_float *x = next_zero(out, &n, B * T * EL_C);
-    dw.w1 = next_zero(out, &n, HID); dw.b1 = next_zero(out, &n, HID); dw.w2 = next_zero(out, &n, HID * HID);
-    dw.b2 = next_zero(out, &n, HID); dw.w3 = next_zero(out, &n, EL_C * HID); dw.b3 = next_zero(out, &n, EL_C);
+    dw.w1 = next_zero(out, &n, HID);
+    dw.b1 = next_zero(out, &n, HID);
+    dw.w2 = next_zero(out, &n, HID * HID);
+    dw.b2 = next_zero(out, &n, HID);
+    dw.w3 = next_zero(out, &n, EL_C * HID);
+    dw.b3 = next_zero(out, &n, EL_C);
     posenc_continuous_forward(x, scratch, &w, NULL, 50.0, B, T, EL_C, HID);
     posenc_continuous_backward(&dw, dx, scratch, &w, B, T, EL_C, HID);
     return n;
@@ -238,16 +274,20 @@ static inline size_t run_lrope(posenc_float *out, int layout)
     enum { B = 3, T = 61, H = 3, D = 26, N = B * T * H * D };
     size_t n = 0;
     posenc_float *scale = given(D / 2, 1), *raw = given(N, 2);
-    posenc_float *x = next_zero(out, &n, N), *dx = next_zero(out, &n, N), *dscale = next_zero(out, &n, D / 2);
+    posenc_float *x = next_zero(out, &n, N), *dx = next_zero(out, &n, N),
+                 *dscale = next_zero(out, &n, D / 2);
     memcpy(x, raw, N * sizeof *x);
     fill_random_seeded(dx, N, 3);
     posenc_lrope_forward(posenc_heads_bthd(x, B, T, H, D), scale, NULL, layout, 100.0);
-    posenc_lrope_backward(posenc_heads_bthd(dx, B, T, H, D), dscale, posenc_heads_bthd(raw, B, T, H, D), scale, NULL,
-                          layout, 100.0);
+    posenc_lrope_backward(posenc_heads_bthd(dx, B, T, H, D), dscale,
+                          posenc_heads_bthd(raw, B, T, H, D), scale, NULL, layout, 100.0);
     return n;
 }
-static inline size_t run_lrope_interleaved(posenc_float *out) { return run_lrope(out, POSENC_INTERLEAVED); }
-static inline size_t run_lrope_half(posenc_float *out)        { return run_lrope(out, POSENC_HALF); }
+static inline size_t run_lrope_interleaved(posenc_float *out)
+{
+    return run_lrope(out, POSENC_INTERLEAVED);
+}
+static inline size_t run_lrope_half(posenc_float *out) { return run_lrope(out, POSENC_HALF); }
 static inline size_t run_rope(posenc_float *out)
 {
     enum { B = 3, T = 61, H = 3, D = 26, N = B * T * H * D };
@@ -276,10 +316,13 @@ static inline size_t run_optimizer(posenc_float *out, int kind, double momentum)
     enum { COUNT = 30011 };
     size_t n = 0;
     posenc_optimizer o = { 0 };
-    posenc_float *w = next_zero(out, &n, COUNT), *m = next_zero(out, &n, COUNT), *v = next_zero(out, &n, COUNT);
+    posenc_float *w = next_zero(out, &n, COUNT), *m = next_zero(out, &n, COUNT),
+                 *v = next_zero(out, &n, COUNT);
     o.kind = kind; o.momentum = momentum; o.nesterov = momentum > 0.0;
     fill_random_seeded(w, COUNT, 1);
-    for (uint64_t t = 1; t <= 3; t++) posenc_optimizer_apply(w, m, v, given(COUNT, 10 + (uint32_t)t), COUNT, &o, 0.01, 0.7, 0.1, t);
+    for (uint64_t t = 1; t <= 3; t++)
+        posenc_optimizer_apply(w, m, v, given(COUNT, 10 + (uint32_t)t), COUNT, &o, 0.01, 0.7, 0.1,
+                               t);
     return n;
 }
 static inline size_t run_adamw(posenc_float *out) { return run_optimizer(out, POSENC_ADAMW, 0.0); }
@@ -288,7 +331,7 @@ static inline size_t run_sgd(posenc_float *out)   { return run_optimizer(out, PO
 static inline size_t run_sum_squares(posenc_float *out)
 {
     size_t n = 0;
-    for (size_t count = 1; count < 200000; count = count * 3 + 1) {          /* the double, in two parts   */
+    for (size_t count = 1; count < 200000; count = count * 3 + 1) {   /* the double, in two parts */
         double s = posenc_sum_squares(given(count, 1), count);
         out[n++] = (posenc_float)s;
         out[n] = (posenc_float)(s - (double)out[n - 1]);
@@ -300,17 +343,41 @@ static inline size_t run_sum_squares(posenc_float *out)
 typedef struct layer_run { const char *name; size_t (*run)(posenc_float *out); } layer_run;
 
 static const layer_run every_layer[] = {
-    { "product_ab", run_product_ab }, { "product_atb", run_product_atb }, { "product_abt", run_product_abt },
-    { "product_atbt", run_product_atbt }, { "product_tall", run_product_tall }, { "linear", run_linear },
-    { "softmax", run_softmax }, { "layernorm", run_layernorm }, { "rmsnorm", run_rmsnorm },
-    { "relu", run_relu }, { "gelu", run_gelu }, { "gelu_tanh", run_gelu_tanh }, { "silu", run_silu },
-    { "swiglu", run_swiglu }, { "dropout", run_dropout }, { "residual", run_residual },
-    { "embedding", run_embedding }, { "pool", run_pool }, { "crossentropy", run_crossentropy }, { "head", run_head },
-    { "attention_tiled", run_attention_tiled }, { "attention_callback", run_attention_callback },
-    { "attention_single", run_attention_single }, { "attention_plain", run_attention_plain },
-    { "rows", run_rows }, { "learned", run_learned }, { "continuous", run_continuous }, { "rope", run_rope },
-    { "lrope_interleaved", run_lrope_interleaved }, { "lrope_half", run_lrope_half }, { "biases", run_biases },
-    { "adamw", run_adamw }, { "adam", run_adam }, { "sgd", run_sgd }, { "sum_squares", run_sum_squares },
+    { "product_ab", run_product_ab },
+    { "product_atb", run_product_atb },
+    { "product_abt", run_product_abt },
+    { "product_atbt", run_product_atbt },
+    { "product_tall", run_product_tall },
+    { "linear", run_linear },
+    { "softmax", run_softmax },
+    { "layernorm", run_layernorm },
+    { "rmsnorm", run_rmsnorm },
+    { "relu", run_relu },
+    { "gelu", run_gelu },
+    { "gelu_tanh", run_gelu_tanh },
+    { "silu", run_silu },
+    { "swiglu", run_swiglu },
+    { "dropout", run_dropout },
+    { "residual", run_residual },
+    { "embedding", run_embedding },
+    { "pool", run_pool },
+    { "crossentropy", run_crossentropy },
+    { "head", run_head },
+    { "attention_tiled", run_attention_tiled },
+    { "attention_callback", run_attention_callback },
+    { "attention_single", run_attention_single },
+    { "attention_plain", run_attention_plain },
+    { "rows", run_rows },
+    { "learned", run_learned },
+    { "continuous", run_continuous },
+    { "rope", run_rope },
+    { "lrope_interleaved", run_lrope_interleaved },
+    { "lrope_half", run_lrope_half },
+    { "biases", run_biases },
+    { "adamw", run_adamw },
+    { "adam", run_adam },
+    { "sgd", run_sgd },
+    { "sum_squares", run_sum_squares },
 };
 enum { EVERY_LAYER = sizeof every_layer / sizeof *every_layer };
 

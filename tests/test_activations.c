@@ -1,5 +1,5 @@
-/* ReLU, both GELUs, SiLU, SwiGLU, the residual and dropout: values, slopes, far ends, odd lengths, and
-   calls in place.                                                                                        */
+/* ReLU, both GELUs, SiLU, SwiGLU, the residual and dropout: values, slopes, far ends, odd
+   lengths, and calls in place.                                                                   */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -25,10 +25,12 @@ static double slope(int kind, double v)
     double t;
     switch (kind) {
     case POSENC_RELU: return v > 0.0 ? 1.0 : 0.0;
-    case POSENC_GELU: return 0.5 * (1.0 + erf(v * half_root)) + v * exp(-0.5 * v * v) * 0.5 * root_2_pi;
+    case POSENC_GELU:
+        return 0.5 * (1.0 + erf(v * half_root)) + v * exp(-0.5 * v * v) * 0.5 * root_2_pi;
     case POSENC_GELU_TANH:
         t = tanh(root_2_pi * (v + 0.044715 * v * v * v));
-        return 0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * root_2_pi * (1.0 + 3.0 * 0.044715 * v * v);
+        return 0.5 * (1.0 + t)
+               + 0.5 * v * (1.0 - t * t) * root_2_pi * (1.0 + 3.0 * 0.044715 * v * v);
     default: t = 1.0 / (1.0 + exp(-v)); return t * (1.0 + v * (1.0 - t));
     }
 }
@@ -36,7 +38,10 @@ static double slope(int kind, double v)
 /* -12 .. 12 in small steps, dy random */
 static void fresh(void)
 {
-    for (int i = 0; i < N; i++) { x[i] = (posenc_float)((i - N / 2) * 0.006); y[i] = dx[i] = (posenc_float)NAN; }
+    for (int i = 0; i < N; i++) {
+        x[i] = (posenc_float)((i - N / 2) * 0.006);
+        y[i] = dx[i] = (posenc_float)NAN;
+    }
     fill_random(dy, N);
 }
 
@@ -53,17 +58,20 @@ TEST slopes_match_the_formula(int kind)
 {
     fresh();
     posenc_activation_backward(dx, dy, x, kind, N);
-    for (int i = 0; i < N; i++) expected[i] = (posenc_float)((double)dy[i] * slope(kind, (double)x[i]));
+    for (int i = 0; i < N; i++)
+        expected[i] = (posenc_float)((double)dy[i] * slope(kind, (double)x[i]));
     ASSERT_CLOSE(expected, dx, N, 2e-6);
     PASS();
 }
 
-/* Far out every one of them is the identity on the right and zero on the left, with slopes to match. */
+/* Far out every one of them is the identity on the right and zero on the left, with slopes to
+   match.                                                                                         */
 TEST far_ends_are_flat_and_finite(int kind)
 {
     static const double far_out[] = { 50.0, 1e3, 1e10, 1e30 };
     for (int i = 0; i < 4; i++) {
-        posenc_float in[2] = { (posenc_float)far_out[i], (posenc_float)-far_out[i] }, out[2], g[2] = { 1, 1 };
+        posenc_float in[2] = { (posenc_float)far_out[i], (posenc_float)-far_out[i] }, out[2],
+                     g[2] = { 1, 1 };
         posenc_activation_forward(out, in, kind, 2);
         posenc_activation_backward(g, g, in, kind, 2);
         ASSERT_EQ((double)out[0], (double)in[0]);
@@ -82,7 +90,8 @@ TEST nan_is_not_hidden(int kind)
     in[1] = 1;
     posenc_activation_backward(g, g, in, kind, 3);
     ASSERT(isnan((double)g[1]));
-    ASSERT_FALSE(isnan((double)out[0]) || isnan((double)out[2]) || isnan((double)g[0]) || isnan((double)g[2]));
+    ASSERT_FALSE(isnan((double)out[0]) || isnan((double)out[2]) || isnan((double)g[0])
+                 || isnan((double)g[2]));
     PASS();
 }
 
@@ -116,7 +125,7 @@ TEST relu_has_slope_zero_at_zero(void)
     PASS();
 }
 
-/* ---- SwiGLU --------------------------------------------------------------------------------------------- */
+/* ---- SwiGLU ---------------------------------------------------------------------------------- */
 
 TEST swiglu_is_silu_of_gate_times_up(void)
 {
@@ -124,7 +133,8 @@ TEST swiglu_is_silu_of_gate_times_up(void)
     memcpy(gate, x, sizeof gate);
     fill_random(up, N);
     posenc_swiglu_forward(y, gate, up, N);
-    for (int i = 0; i < N; i++) expected[i] = (posenc_float)(f(POSENC_SILU, (double)gate[i]) * (double)up[i]);
+    for (int i = 0; i < N; i++)
+        expected[i] = (posenc_float)(f(POSENC_SILU, (double)gate[i]) * (double)up[i]);
     ASSERT_CLOSE(expected, y, N, 2e-6);
     PASS();
 }
@@ -137,7 +147,8 @@ TEST swiglu_backward_matches_the_formula(void)
     fill_random(up, N);
     for (int i = 0; i < N; i++) {
         dgate[i] = dup[i] = (posenc_float)NAN;
-        expected[i] = (posenc_float)((double)dy[i] * (double)up[i] * slope(POSENC_SILU, (double)gate[i]));
+        expected[i] =
+            (posenc_float)((double)dy[i] * (double)up[i] * slope(POSENC_SILU, (double)gate[i]));
         want_up[i]  = (posenc_float)((double)dy[i] * f(POSENC_SILU, (double)gate[i]));
     }
     posenc_swiglu_backward(dgate, dup, dy, gate, up, N);
@@ -166,7 +177,8 @@ TEST swiglu_backward_may_write_over_dy(int which)
 
 TEST swiglu_is_finite_far_out(void)
 {
-    posenc_float g[4] = { 200, -200, (posenc_float)1e20, (posenc_float)-1e20 }, u[4] = { 2, 2, 2, 2 }, out[4];
+    posenc_float g[4] = { 200, -200, (posenc_float)1e20, (posenc_float)-1e20 },
+                 u[4] = { 2, 2, 2, 2 }, out[4];
     posenc_float d[4] = { 1, 1, 1, 1 }, dg[4], du[4];
     posenc_swiglu_forward(out, g, u, 4);
     posenc_swiglu_backward(dg, du, d, g, u, 4);
@@ -178,7 +190,7 @@ TEST swiglu_is_finite_far_out(void)
     PASS();
 }
 
-/* ---- the residual --------------------------------------------------------------------------------------- */
+/* ---- the residual ---------------------------------------------------------------------------- */
 
 TEST residual_adds_and_may_write_over_either(void)
 {
@@ -194,7 +206,7 @@ TEST residual_adds_and_may_write_over_either(void)
     PASS();
 }
 
-/* ---- dropout (what it draws is in test_random.c) -------------------------------------------------------- */
+/* ---- dropout (what it draws is in test_random.c) --------------------------------------------- */
 
 TEST dropout_rate_0_copies(void)
 {
@@ -223,7 +235,8 @@ TEST dropout_scales_what_it_keeps(void)
     x[N / 2] = 1;                                        /* no zero among the inputs */
     posenc_dropout_apply(y, x, N, how);
     for (int i = 0; i < N; i++) {
-        ASSERT((double)y[i] == 0.0 || fabs((double)y[i] - (double)x[i] / 0.75) <= 1e-6 * fabs((double)x[i]));
+        ASSERT((double)y[i] == 0.0
+               || fabs((double)y[i] - (double)x[i] / 0.75) <= 1e-6 * fabs((double)x[i]));
         kept += (double)y[i] != 0.0;
     }
     ASSERT_GT(kept, N / 2);
@@ -262,7 +275,8 @@ SUITE(activations)
         label_test("%s", kind_name[kind]); RUN_TESTp(slopes_match_the_formula, kind);
         label_test("%s", kind_name[kind]); RUN_TESTp(far_ends_are_flat_and_finite, kind);
         label_test("%s", kind_name[kind]); RUN_TESTp(nan_is_not_hidden, kind);
-        label_test("%s", kind_name[kind]); RUN_TESTp(every_length_is_done_to_its_end_and_no_further, kind);
+        label_test("%s", kind_name[kind]);
+        RUN_TESTp(every_length_is_done_to_its_end_and_no_further, kind);
         label_test("%s", kind_name[kind]); RUN_TESTp(backward_may_write_over_dy, kind);
     }
     RUN_TEST(relu_has_slope_zero_at_zero);

@@ -1,5 +1,5 @@
-/* Attention's values: against a loop in double that follows the definition, the tiled version against the
-   plain one, at sizes that cross tile edges, and at the edges of the masks.                              */
+/* Attention's values: against a loop in double that follows the definition, the tiled version
+   against the plain one, at sizes that cross tile edges, and at the edges of the masks.          */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -7,9 +7,10 @@
 
 static attention_run run;
 
-/* ---- the definition, in double ------------------------------------------------------------------------- */
+/* ---- the definition, in double --------------------------------------------------------------- */
 
-/* The channels of one head, turned by hand: y = m R x, as [2.5] says, for the row of token (b,t). */
+/* The channels of one head, turned by hand: y = m R x, as [2.5] says, for the row of token
+   (b,t).                                                                                         */
 static void turned(double *y, posenc_heads x, const posenc_turns *turns, int b, int t, int h)
 {
     const posenc_float *p = x.data + b * x.sb + t * x.st + h * x.sh;
@@ -33,7 +34,8 @@ static int may_see(const attention_run *r, int b, int i, int j)
     if (how->causal && j > at) return 0;
     if (how->window && abs(at - j) >= how->window) return 0;
     if (how->keep && !how->keep[b * r->c.Tk + j]) return 0;
-    if (how->q_segment && how->q_segment[b * r->c.Tq + i] != how->k_segment[b * r->c.Tk + j]) return 0;
+    if (how->q_segment && how->q_segment[b * r->c.Tq + i] != how->k_segment[b * r->c.Tk + j])
+        return 0;
     return 1;
 }
 
@@ -45,7 +47,8 @@ static void definition(double *out, double *map, const attention_run *r, const p
     double scale = how->scale != 0.0 ? how->scale : 1.0 / sqrt(D);
     double q[128], k[128];
     for (int b = 0; b < B; b++) for (int h = 0; h < H; h++) for (int i = 0; i < Tq; i++) {
-        double *p = map + (((size_t)b * H + h) * Tq + i) * Tk, *o = out + (((size_t)b * Tq + i) * H + h) * D;
+        double *p = map + (((size_t)b * H + h) * Tq + i) * Tk,
+               *o = out + (((size_t)b * Tq + i) * H + h) * D;
         double top = -HUGE_VAL, sum = 0.0;
         turned(q, r->q, how->q_turns, b, i, h);
         for (int j = 0; j < Tk; j++) {
@@ -55,7 +58,8 @@ static void definition(double *out, double *map, const attention_run *r, const p
             for (int d = 0; d < D; d++) score += q[d] * k[d];
             score *= scale;
             if (how->bias) {
-                int n = (how->q_at ? how->q_at[b * Tq + i] : i + Tk - Tq) - (how->k_at ? how->k_at[b * Tk + j] : j);
+                int n = (how->q_at ? how->q_at[b * Tq + i] : i + Tk - Tq)
+                        - (how->k_at ? how->k_at[b * Tk + j] : j);
                 n = n > how->past ? how->past : n < -how->future ? -how->future : n;
                 score += (double)how->bias[h * (how->future + 1 + how->past) + n + how->future];
             }
@@ -82,11 +86,11 @@ static posenc_float *rounded(const double *x, size_t n)
     return y;
 }
 
-TEST both_versions_follow_the_definition(const attention_case *c)
+/* the case that was begun last */
+TEST both_versions_are_right(void)
 {
     double *out, *map;
     posenc_float *ones, *mask, *expected, *expected_map;
-    attention_begin(&run, *c);
     out = (double *)take_bytes(run.q_count * sizeof *out);
     map = (double *)take_bytes(run.map_count * sizeof *map);
     ones = take(run.map_count);
@@ -99,14 +103,41 @@ TEST both_versions_follow_the_definition(const attention_case *c)
 
     attention_plain_forward(&run);
     ASSERT_CLOSE(expected, run.out.data, run.q_count, 1e-5);
-    if (c->dropout == 0.0) ASSERT_CLOSE(expected_map, run.map, run.map_count, 1e-5);
+    if (run.c.dropout == 0.0) ASSERT_CLOSE(expected_map, run.map, run.map_count, 1e-5);
     memset(run.out.data, 0xff, run.q_count * sizeof(posenc_float));
     attention_tiled_forward(&run);
     ASSERT_CLOSE(expected, run.out.data, run.q_count, 1e-5);
     PASS();
 }
 
-/* ---- tiled against plain ------------------------------------------------------------------------------- */
+TEST both_versions_follow_the_definition(const attention_case *c)
+{
+    attention_begin(&run, *c);
+    CHECK_CALL(both_versions_are_right());
+    PASS();
+}
+
+/* Tables that end inside the second sample: what lies past them is not turned, nor is the table
+   read there.                                                                                    */
+TEST tokens_past_a_table_of_turns_are_not_turned(int layout)
+{
+    attention_case c = { .B = 2, .Tq = 40, .Tk = 70, .H = 2, .Hk = 2, .D = 8 };
+    c.turns = layout;
+    attention_begin(&run, c);
+    run.q_turns.rows = 40 + 7;
+    run.k_turns.rows = 70 + 9;
+    for (int n = run.q_turns.rows * 4; n < 2 * 40 * 4; n++)
+        run.q_turns.cosine[n] = run.q_turns.sine[n] = (posenc_float)NAN;
+    for (int n = run.k_turns.rows * 4; n < 2 * 70 * 4; n++)
+        run.k_turns.cosine[n] = run.k_turns.sine[n] = (posenc_float)NAN;
+    CHECK_CALL(both_versions_are_right());
+    attention_tiled_backward(&run);
+    ASSERT_LTE(max_abs_diff(run.dq.data, run.dq.data, run.q_count), 0.0);               /* no NaN */
+    ASSERT_LTE(max_abs_diff(run.dk.data, run.dk.data, run.k_count), 0.0);
+    PASS();
+}
+
+/* ---- tiled against plain --------------------------------------------------------------------- */
 
 /* Gradients of a key sum over many queries: 1e-5 of the largest entry, when that is above 1. */
 static double largest(const posenc_float *x, size_t n)
@@ -170,9 +201,10 @@ TEST tiled_agrees_with_plain_at_length(int T)
 TEST tiled_agrees_with_plain_with_everything_at_length(int T)
 {
     for (int n = 0; n < 5; n++) {
-        attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = 1, .Hk = 1, .D = widths[n], .past = 20, .future = 9,
+        attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = 1, .Hk = 1, .D = widths[n],
+                             .past = 20, .future = 9,
                              .padding = 1, .row_bias = 1, .turns = POSENC_HALF };
-        c.dropout = widths[n] <= 16 ? 0.2 : 0.0;         /* the plain version draws anew for each channel */
+        c.dropout = widths[n] <= 16 ? 0.2 : 0.0; /* the plain version draws anew for each channel */
         c.causal = c.segments = n % 2;
         CHECK_CALL(versions_agree(c));
     }
@@ -183,14 +215,15 @@ TEST tiled_agrees_with_plain_for_a_cache_of(int Tk)
 {
     static const int queries[] = { 1, 2, 31, 33, 65 };
     for (int n = 0; n < 5; n++) {
-        attention_case c = { .B = 1, .Tq = queries[n], .Tk = Tk, .H = 2, .Hk = 1, .D = 16, .causal = 1,
+        attention_case c = { .B = 1, .Tq = queries[n], .Tk = Tk, .H = 2, .Hk = 1, .D = 16,
+                             .causal = 1,
                              .past = 50 };
         CHECK_CALL(versions_agree(c));
     }
     PASS();
 }
 
-/* ---- the edges ----------------------------------------------------------------------------------------- */
+/* ---- the edges ------------------------------------------------------------------------------- */
 
 static int all_zero(const posenc_float *x, size_t n)
 {
@@ -208,7 +241,8 @@ static unsigned char *hide_second_row(int Tk)
 
 TEST fully_masked_rows_give_zero_and_no_gradient(int T, int tiled)
 {
-    attention_case c = { .B = 2, .Tq = T, .Tk = T, .H = 2, .Hk = 2, .D = 8, .past = T, .future = T, .row_bias = 1 };
+    attention_case c = { .B = 2, .Tq = T, .Tk = T, .H = 2, .Hk = 2, .D = 8, .past = T,
+                         .future = T, .row_bias = 1 };
     size_t half;
     attention_begin(&run, c);
     run.how.keep = hide_second_row(T);
@@ -219,7 +253,7 @@ TEST fully_masked_rows_give_zero_and_no_gradient(int T, int tiled)
     ASSERT(all_zero(run.dq.data + half, half));
     ASSERT(all_zero(run.dk.data + half, half));
     ASSERT(all_zero(run.dv.data + half, half));
-    ASSERT_LTE(max_abs_diff(run.dbias, run.dbias, run.bias_count), 0.0);                     /* no NaN */
+    ASSERT_LTE(max_abs_diff(run.dbias, run.dbias, run.bias_count), 0.0);                /* no NaN */
     ASSERT_LTE(max_abs_diff(run.pattern.dtable, run.pattern.dtable, 14), 0.0);
     ASSERT_LTE(max_abs_diff(run.dk.data, run.dk.data, half), 0.0);
     ASSERT_FALSE(all_zero(run.out.data, half));
@@ -227,7 +261,8 @@ TEST fully_masked_rows_give_zero_and_no_gradient(int T, int tiled)
     PASS();
 }
 
-/* With more queries than keys the first queries stand before the first key: causal, they see nothing. */
+/* With more queries than keys the first queries stand before the first key: causal, they see
+   nothing.                                                                                       */
 TEST queries_before_the_first_key_give_zero(int tiled)
 {
     attention_case c = { .B = 1, .Tq = 5, .Tk = 3, .H = 1, .Hk = 1, .D = 4, .causal = 1 };
@@ -236,7 +271,7 @@ TEST queries_before_the_first_key_give_zero(int tiled)
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
     ASSERT(all_zero(run.out.data, 2 * 4));
     ASSERT(all_zero(run.dq.data, 2 * 4));
-    ASSERT_CLOSE(run.v.data, run.out.data + 2 * 4, 4, 1e-7);            /* query 2 sees key 0 alone */
+    ASSERT_CLOSE(run.v.data, run.out.data + 2 * 4, 4, 1e-7);          /* query 2 sees key 0 alone */
     ASSERT_LTE(max_abs_diff(run.dk.data, run.dk.data, run.k_count), 0.0);
     PASS();
 }
@@ -260,8 +295,9 @@ TEST map_rows_sum_to_one_or_to_zero(const attention_case *c)
     attention_begin(&run, *c);
     run.how.dropout.rate = 0.0;
     attention_plain_forward(&run);
-    for (int b = 0; b < run.c.B; b++) for (int h = 0; h < c->H; h++) for (int i = 0; i < c->Tq; i++) {
-        const posenc_float *p = run.map + ((size_t)(b * c->H + h) * c->Tq + i) * c->Tk;
+    for (int r = 0; r < run.c.B * c->H * c->Tq; r++) {
+        const posenc_float *p = run.map + (size_t)r * c->Tk;
+        int b = r / c->Tq / c->H, i = r % c->Tq;
         double sum = 0.0;
         int seen = 0;
         for (int j = 0; j < c->Tk; j++) {
@@ -307,7 +343,8 @@ TEST saved_logarithm_gives_back_the_map(void)
 /* Scores of several thousand: the largest takes all, nothing overflows, in either direction. */
 TEST huge_scores_do_not_overflow(int tiled)
 {
-    attention_case c = { .B = 1, .Tq = 40, .Tk = 40, .H = 1, .Hk = 1, .D = 4, .scale = 20000.0, .causal = 1 };
+    attention_case c = { .B = 1, .Tq = 40, .Tk = 40, .H = 1, .Hk = 1, .D = 4, .scale = 20000.0,
+                         .causal = 1 };
     attention_begin(&run, c);
     if (tiled) { attention_tiled_forward(&run); attention_tiled_backward(&run); }
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
@@ -353,7 +390,7 @@ TEST minus_infinity_in_a_row_bias_hides_keys(int T, int tiled)
     ASSERT_CLOSE(out, run.out.data, 3 * 8, 1e-6);
     ASSERT_CLOSE(out + 4 * 8, run.out.data + 4 * 8, run.q_count - 4 * 8, 1e-6);
     ASSERT(all_zero(run.dk.data + 8, 8));
-    ASSERT_LTE(max_abs_diff(dk, run.dk.data, run.k_count), 10.0);                            /* no NaN */
+    ASSERT_LTE(max_abs_diff(dk, run.dk.data, run.k_count), 10.0);                       /* no NaN */
     PASS();
 }
 
@@ -383,11 +420,12 @@ TEST nan_in_the_only_key_is_not_hidden(int tiled)
     PASS();
 }
 
-/* ---- dropout of the map -------------------------------------------------------------------------------- */
+/* ---- dropout of the map ---------------------------------------------------------------------- */
 
 TEST dropout_of_everything_gives_zero(int tiled)
 {
-    attention_case c = { .Tq = 9, .Tk = 9, .H = 3, .Hk = 3, .D = 8, .dropout = 1.0, .past = 8, .future = 8 };
+    attention_case c = { .Tq = 9, .Tk = 9, .H = 3, .Hk = 3, .D = 8, .dropout = 1.0, .past = 8,
+                         .future = 8 };
     attention_begin(&run, c);
     if (tiled) { attention_tiled_forward(&run); attention_tiled_backward(&run); }
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
@@ -417,7 +455,8 @@ TEST dropout_of_nothing_changes_nothing(void)
 /* Sample b alone, with the index of its first element, draws what it drew inside the batch. */
 TEST dropout_does_not_depend_on_how_the_batch_is_cut(void)
 {
-    attention_case c = { .B = 3, .Tq = 35, .Tk = 35, .H = 2, .Hk = 2, .D = 8, .causal = 1, .dropout = 0.4 };
+    attention_case c = { .B = 3, .Tq = 35, .Tk = 35, .H = 2, .Hk = 2, .D = 8, .causal = 1,
+                         .dropout = 0.4 };
     posenc_float *whole;
     posenc_heads q, k, v, out;
     size_t one;
@@ -433,18 +472,20 @@ TEST dropout_does_not_depend_on_how_the_batch_is_cut(void)
         how.dropout.first += (uint64_t)b * 2 * 35 * 35;
         q.data = run.q.data + b * one; k.data = run.k.data + b * one; v.data = run.v.data + b * one;
         posenc_attention_forward(out, run.lse, q, k, v, &how, run.scratch);
-        ASSERT_MEM_EQ(whole + b * one, out.data, one * sizeof *whole);
+        ASSERT_MEM_EQ((whole + b * one), out.data, one * sizeof *whole);
     }
     PASS();
 }
 
-/* ---- views and grouping ---------------------------------------------------------------------------------- */
+/* ---- views and grouping ---------------------------------------------------------------------- */
 
-/* q, k and v side by side in one (B,T,3,H,D) buffer, gradients likewise: what a fused projection gives. */
+/* q, k and v side by side in one (B,T,3,H,D) buffer, gradients likewise: what a fused projection
+   gives.                                                                                         */
 TEST strided_views_give_the_same_bits(void)
 {
     enum { B = 2, T = 37, H = 3, D = 8, N = B * T * H * D };
-    attention_case c = { .B = B, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1, .past = T };
+    attention_case c = { .B = B, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1,
+                         .past = T };
     posenc_float *qkv, *dqkv, *dbias;
     posenc_heads view[3], grad[3], given[3], expected[3];
     attention_begin(&run, c);
@@ -455,7 +496,10 @@ TEST strided_views_give_the_same_bits(void)
     qkv = take(3 * N); dqkv = take(3 * N); dbias = take_zero(run.bias_count);
     for (int n = 0; n < 3; n++) {
         view[n] = given[n];
-        view[n].data = qkv + n * H * D; view[n].sb = 3 * T * H * D; view[n].st = 3 * H * D; view[n].sh = D;
+        view[n].data = qkv + n * H * D;
+        view[n].sb = 3 * T * H * D;
+        view[n].st = 3 * H * D;
+        view[n].sh = D;
         grad[n] = view[n];
         grad[n].data = dqkv + n * H * D;
         for (int i = 0; i < B * T; i++)
@@ -463,14 +507,15 @@ TEST strided_views_give_the_same_bits(void)
     }
     {
         posenc_float *out = take(N);
-        posenc_attention_forward(posenc_heads_bthd(out, B, T, H, D), run.lse, view[0], view[1], view[2],
-                                 &run.how, run.scratch);
+        posenc_attention_forward(posenc_heads_bthd(out, B, T, H, D), run.lse, view[0], view[1],
+                                 view[2], &run.how, run.scratch);
         ASSERT_MEM_EQ(run.out.data, out, N * sizeof *out);
-        posenc_attention_backward(grad[0], grad[1], grad[2], dbias, run.dout, run.out, run.lse, view[0], view[1],
-                                  view[2], &run.how, run.scratch);
+        posenc_attention_backward(grad[0], grad[1], grad[2], dbias, run.dout, run.out, run.lse,
+                                  view[0], view[1], view[2], &run.how, run.scratch);
     }
     for (int n = 0; n < 3; n++) for (int i = 0; i < B * T; i++)
-        ASSERT_MEM_EQ(expected[n].data + i * H * D, dqkv + (i * 3 + n) * H * D, H * D * sizeof *qkv);
+        ASSERT_MEM_EQ((expected[n].data + i * H * D), (dqkv + (i * 3 + n) * H * D),
+                      H * D * sizeof *qkv);
     ASSERT_MEM_EQ(run.dbias, dbias, run.bias_count * sizeof *dbias);
     PASS();
 }
@@ -485,22 +530,25 @@ TEST heads_first_memory_gives_the_same(int tiled)
     attention_begin(&run, c);
     if (tiled) attention_tiled_forward(&run); else attention_plain_forward(&run);
     for (int n = 0; n < 4; n++) moved[n] = take(N);
-    for (int b = 0; b < B; b++) for (int t = 0; t < T; t++) for (int h = 0; h < H; h++) for (int d = 0; d < D; d++) {
-        int from = ((b * T + t) * H + h) * D + d, to = ((b * H + h) * T + t) * D + d;
-        moved[0][to] = run.q.data[from]; moved[1][to] = run.k.data[from]; moved[2][to] = run.v.data[from];
+    for (int from = 0; from < N; from++) {
+        int d = from % D, h = from / D % H, t = from / D / H % T, b = from / D / H / T;
+        int to = ((b * H + h) * T + t) * D + d;
+        moved[0][to] = run.q.data[from];
+        moved[1][to] = run.k.data[from];
+        moved[2][to] = run.v.data[from];
     }
     q = posenc_heads_bhtd(moved[0], B, H, T, D); k = posenc_heads_bhtd(moved[1], B, H, T, D);
     v = posenc_heads_bhtd(moved[2], B, H, T, D); out = posenc_heads_bhtd(moved[3], B, H, T, D);
     if (tiled) posenc_attention_forward(out, run.lse, q, k, v, &run.how, run.scratch);
     else       posenc_attention_plain_forward(out, run.map, q, k, v, &run.how);
     for (int b = 0; b < B; b++) for (int t = 0; t < T; t++) for (int h = 0; h < H; h++)
-        ASSERT_MEM_EQ(run.out.data + ((b * T + t) * H + h) * D, moved[3] + ((b * H + h) * T + t) * D,
-                      D * sizeof(posenc_float));
+        ASSERT_MEM_EQ((run.out.data + ((b * T + t) * H + h) * D),
+                      (moved[3] + ((b * H + h) * T + t) * D), D * sizeof(posenc_float));
     PASS();
 }
 
-/* Grouped heads equal full heads whose keys and values are written out once per query head; the gradient
-   of a shared key is the sum over its group.                                                             */
+/* Grouped heads equal full heads whose keys and values are written out once per query head; the
+   gradient of a shared key is the sum over its group.                                            */
 TEST grouped_heads_equal_repeated_heads(int tiled)
 {
     enum { B = 2, T = 33, H = 6, HK = 2, G = H / HK, D = 8 };
@@ -516,8 +564,10 @@ TEST grouped_heads_equal_repeated_heads(int tiled)
     one.dk = take_heads(B, T, H, D, 0); one.dv = take_heads(B, T, H, D, 0);
     one.dq = take_heads(B, T, H, D, 0); one.out = take_heads(B, T, H, D, 0);
     for (int i = 0; i < B * T; i++) for (int h = 0; h < H; h++) {
-        memcpy(one.k.data + (i * H + h) * D, run.k.data + (i * HK + h / G) * D, D * sizeof(posenc_float));
-        memcpy(one.v.data + (i * H + h) * D, run.v.data + (i * HK + h / G) * D, D * sizeof(posenc_float));
+        memcpy(one.k.data + (i * H + h) * D, run.k.data + (i * HK + h / G) * D,
+               D * sizeof(posenc_float));
+        memcpy(one.v.data + (i * H + h) * D, run.v.data + (i * HK + h / G) * D,
+               D * sizeof(posenc_float));
     }
     if (tiled) { attention_tiled_forward(&one); attention_tiled_backward(&one); }
     else       { attention_plain_forward(&one); attention_plain_backward(&one); }
@@ -533,9 +583,10 @@ TEST grouped_heads_equal_repeated_heads(int tiled)
     PASS();
 }
 
-/* ---- position enters ---------------------------------------------------------------------------------------- */
+/* ---- position enters ------------------------------------------------------------------------- */
 
-/* Turning on the way in equals turning a copy beforehand, and turning the gradients back afterwards. */
+/* Turning on the way in equals turning a copy beforehand, and turning the gradients back
+   afterwards.                                                                                    */
 TEST turning_on_the_way_in_equals_turning_before(int tiled)
 {
     attention_case c = { .B = 2, .Tq = 40, .Tk = 67, .H = 4, .Hk = 2, .D = 16, .causal = 1,
@@ -564,13 +615,18 @@ TEST turning_on_the_way_in_equals_turning_before(int tiled)
 /* Queries and keys are inputs: attention that turns them must not change the caller's. */
 TEST inputs_are_left_as_they_were(int tiled)
 {
-    attention_case c = { .B = 2, .Tq = 33, .Tk = 65, .H = 4, .Hk = 2, .D = 8, .causal = 1, .past = 60,
+    attention_case c = { .B = 2, .Tq = 33, .Tk = 65, .H = 4, .Hk = 2, .D = 8, .causal = 1,
+                         .past = 60,
                          .turns = POSENC_INTERLEAVED };
     posenc_float *q, *k, *v, *bias;
     attention_begin(&run, c);
-    q = take(run.q_count); k = take(run.k_count); v = take(run.k_count); bias = take(run.bias_count);
+    q = take(run.q_count);
+    k = take(run.k_count);
+    v = take(run.k_count);
+    bias = take(run.bias_count);
     memcpy(q, run.q.data, run.q_count * sizeof *q); memcpy(k, run.k.data, run.k_count * sizeof *k);
-    memcpy(v, run.v.data, run.k_count * sizeof *v); memcpy(bias, run.bias, run.bias_count * sizeof *bias);
+    memcpy(v, run.v.data, run.k_count * sizeof *v);
+    memcpy(bias, run.bias, run.bias_count * sizeof *bias);
     if (tiled) { attention_tiled_forward(&run); attention_tiled_backward(&run); }
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
     ASSERT_MEM_EQ(q, run.q.data, run.q_count * sizeof *q);
@@ -580,7 +636,8 @@ TEST inputs_are_left_as_they_were(int tiled)
     PASS();
 }
 
-/* dbias and the callback's sums are added to, dq, dk, dv are overwritten (take() fills them with NaN). */
+/* dbias and the callback's sums are added to, dq, dk, dv are overwritten (take() fills them with
+   NaN).                                                                                          */
 TEST gradient_of_the_bias_is_added_to(int tiled)
 {
     attention_case c = { .Tq = 9, .Tk = 9, .H = 3, .Hk = 3, .D = 8, .past = 8, .future = 8 };
@@ -590,7 +647,10 @@ TEST gradient_of_the_bias_is_added_to(int tiled)
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
     once = run.dbias;
     run.dbias = take(run.bias_count);
-    for (size_t e = 0; e < run.bias_count; e++) { run.dbias[e] = (posenc_float)5; once[e] += (posenc_float)5; }
+    for (size_t e = 0; e < run.bias_count; e++) {
+        run.dbias[e] = (posenc_float)5;
+        once[e] += (posenc_float)5;
+    }
     if (tiled) attention_tiled_backward(&run); else attention_plain_backward(&run);
     ASSERT_CLOSE(once, run.dbias, run.bias_count, 2e-6);
     PASS();
@@ -649,20 +709,25 @@ TEST callback_of_the_backward_comes_in_order(int tiled)
     else       { attention_plain_forward(&run); attention_plain_backward(&run); }
     ASSERT_GTE(run.pattern.calls, 2 * 3 * 70);
     ASSERT(run.pattern.in_order);
-    for (int i = 0; i < 70; i++) ASSERT_EQ_FMT(135, run.pattern.next[i], "%d");             /* to the last key */
+    /* to the last key */
+    for (int i = 0; i < 70; i++) ASSERT_EQ_FMT(135, run.pattern.next[i], "%d");
     PASS();
 }
 
 /* Only distances matter: the same rows and positions, shifted by 1000 in a table of distances. */
 TEST shifted_positions_change_nothing(void)
 {
-    attention_case c = { .Tq = 9, .Tk = 9, .H = 3, .Hk = 3, .D = 8, .past = 20, .future = 15, .at = 1 };
+    attention_case c = { .Tq = 9, .Tk = 9, .H = 3, .Hk = 3, .D = 8, .past = 20, .future = 15,
+                         .at = 1 };
     posenc_float *out;
     attention_begin(&run, c);
     attention_tiled_forward(&run);
     out = run.out.data;
     run.out.data = take(run.q_count);
-    for (int n = 0; n < 2 * 9; n++) { ((int *)run.how.q_at)[n] += 1000000; ((int *)run.how.k_at)[n] += 1000000; }
+    for (int n = 0; n < 2 * 9; n++) {
+        ((int *)run.how.q_at)[n] += 1000000;
+        ((int *)run.how.k_at)[n] += 1000000;
+    }
     attention_tiled_forward(&run);
     ASSERT_MEM_EQ(out, run.out.data, run.q_count * sizeof *out);
     for (int n = 0; n < 2 * 9; n++) ((int *)run.how.q_at)[n] += 1;
@@ -675,15 +740,18 @@ TEST shifted_positions_change_nothing(void)
 TEST one_query_at_a_time_equals_all_at_once(void)
 {
     enum { T = 70, H = 2, D = 8 };
-    attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1, .window = 40, .past = T };
+    attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1,
+                         .window = 40, .past = T };
     posenc_float *out;
     attention_begin(&run, c);
     attention_tiled_forward(&run);
     out = take(H * D);
     for (int t = 0; t < T; t++) {
         posenc_heads q = posenc_heads_bthd(run.q.data + t * H * D, 1, 1, H, D);
-        posenc_heads k = posenc_heads_bthd(run.k.data, 1, t + 1, H, D), v = posenc_heads_bthd(run.v.data, 1, t + 1, H, D);
-        posenc_attention_forward(posenc_heads_bthd(out, 1, 1, H, D), run.lse, q, k, v, &run.how, run.scratch);
+        posenc_heads k = posenc_heads_bthd(run.k.data, 1, t + 1, H, D),
+                     v = posenc_heads_bthd(run.v.data, 1, t + 1, H, D);
+        posenc_attention_forward(posenc_heads_bthd(out, 1, 1, H, D), run.lse, q, k, v, &run.how,
+                                 run.scratch);
         ASSERT_CLOSE(run.out.data + t * H * D, out, H * D, 1e-6);
     }
     PASS();
@@ -694,7 +762,8 @@ TEST packed_rows_equal_separate_rows(void)
 {
     enum { T = 75, H = 2, D = 8 };
     static const int from[] = { 0, 20, 53, 75 };
-    attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1, .past = T };
+    attention_case c = { .B = 1, .Tq = T, .Tk = T, .H = H, .Hk = H, .D = D, .causal = 1,
+                         .past = T };
     int *segment;
     posenc_float *out;
     attention_begin(&run, c);
@@ -709,7 +778,8 @@ TEST packed_rows_equal_separate_rows(void)
         posenc_attention_forward(posenc_heads_bthd(out + at, 1, n, H, D), run.lse,
                                  posenc_heads_bthd(run.q.data + at, 1, n, H, D),
                                  posenc_heads_bthd(run.k.data + at, 1, n, H, D),
-                                 posenc_heads_bthd(run.v.data + at, 1, n, H, D), &run.how, run.scratch);
+                                 posenc_heads_bthd(run.v.data + at, 1, n, H, D), &run.how,
+                                 run.scratch);
     }
     ASSERT_CLOSE(out, run.out.data, T * H * D, 1e-6);
     PASS();
@@ -737,7 +807,7 @@ TEST nan_in_one_query_stays_in_its_row(int tiled)
     run.q.data[5 * 8 + 2] = (posenc_float)NAN;
     if (tiled) attention_tiled_forward(&run); else attention_plain_forward(&run);
     ASSERT_MEM_EQ(out, run.out.data, 5 * 8 * sizeof *out);
-    ASSERT_MEM_EQ(out + 6 * 8, run.out.data + 6 * 8, 34 * 8 * sizeof *out);
+    ASSERT_MEM_EQ((out + 6 * 8), (run.out.data + 6 * 8), 34 * 8 * sizeof *out);
     for (int d = 0; d < 8; d++) ASSERT(isnan((double)run.out.data[5 * 8 + d]));
     PASS();
 }
@@ -754,11 +824,14 @@ TEST nan_in_a_key_reaches_every_query_that_sees_it(int tiled)
     PASS();
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static const char *version[] = { "plain", "tiled" };
-#define RUN_BOTH(F) \
-    for (int tiled = 0; tiled < 2; tiled++) { label_test("%s", version[tiled]); RUN_TESTp(F, tiled); }
+#define RUN_BOTH(F)                                                                                \
+    for (int tiled = 0; tiled < 2; tiled++) {                                                      \
+        label_test("%s", version[tiled]);                                                          \
+        RUN_TESTp(F, tiled);                                                                       \
+    }
 
 SUITE(attention_values)
 {
@@ -813,6 +886,10 @@ SUITE(attention_views_and_positions)
     RUN_BOTH(heads_first_memory_gives_the_same);
     RUN_BOTH(grouped_heads_equal_repeated_heads);
     RUN_BOTH(turning_on_the_way_in_equals_turning_before);
+    label_test("interleaved");
+    RUN_TESTp(tokens_past_a_table_of_turns_are_not_turned, POSENC_INTERLEAVED);
+    label_test("half");
+    RUN_TESTp(tokens_past_a_table_of_turns_are_not_turned, POSENC_HALF);
     RUN_BOTH(inputs_are_left_as_they_were);
     RUN_BOTH(gradient_of_the_bias_is_added_to);
     RUN_BOTH(backward_without_dbias_gives_the_same_gradients);

@@ -1,4 +1,5 @@
-/* Positions and the encodings that are added to embeddings: sinusoidal, learned, sininit, continuous. */
+/* Positions and the encodings that are added to embeddings: sinusoidal, learned, sininit,
+   continuous.                                                                                    */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -8,12 +9,12 @@ static void fill_with(posenc_float *x, size_t n, double value)
     for (size_t i = 0; i < n; i++) x[i] = (posenc_float)value;
 }
 
-/* ---- positions -------------------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 TEST range_counts_from_an_offset(void)
 {
     double p[4];
-    posenc_positions_range(p, 4, 16777216.0);                        /* 2^24: floats would stick here */
+    posenc_positions_range(p, 4, 16777216.0);                    /* 2^24: floats would stick here */
     for (int t = 0; t < 4; t++) ASSERT_EQ(p[t], 16777216.0 + t);
     posenc_positions_range(p, 2, -0.5);
     ASSERT_EQ(p[0], -0.5);
@@ -23,8 +24,8 @@ TEST range_counts_from_an_offset(void)
 
 TEST padding_is_not_counted_and_never_negative(void)
 {
-    static const unsigned char keep[] = { 0, 0, 1, 1, 0, 1,   1, 1, 1, 0, 0, 0,   0, 0, 0, 0, 0, 0 };
-    static const double want[]        = { 0, 0, 0, 1, 1, 2,   0, 1, 2, 2, 2, 2,   0, 0, 0, 0, 0, 0 };
+    static const unsigned char keep[18] = { 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0, 0 };  /* then zeros */
+    static const double want[18]        = { 0, 0, 0, 1, 1, 2, 0, 1, 2, 2, 2, 2 };
     double p[18];
     posenc_positions_mask(p, keep, 3, 6);
     for (int n = 0; n < 18; n++) ASSERT_EQ(p[n], want[n]);
@@ -41,7 +42,7 @@ TEST packed_rows_start_again_at_zero(void)
     PASS();
 }
 
-/* ---- the table of encodings ------------------------------------------------------------------------------- */
+/* ---- the table of encodings ------------------------------------------------------------------ */
 
 TEST every_row_of_the_table_is_filled_in(void)
 {
@@ -67,7 +68,7 @@ TEST outside_the_table_there_is_nothing(void)
     PASS();
 }
 
-/* ---- sinusoidal ------------------------------------------------------------------------------------------- */
+/* ---- sinusoidal ------------------------------------------------------------------------------ */
 
 enum { B = 3, T = 11, C = 14, N = B * T * C };
 static posenc_float table[64 * 32], x[N], dx[N], expected[N], dtable[64 * 32];
@@ -104,8 +105,8 @@ TEST sinusoidal_without_positions_counts_from_zero(void)
     PASS();
 }
 
-/* sin(a)^2 + cos(a)^2: every row of an even table has length sqrt(C/2), every inner product of two rows
-   depends on their distance alone.                                                                       */
+/* sin(a)^2 + cos(a)^2: every row of an even table has length sqrt(C/2), every inner product of
+   two rows depends on their distance alone.                                                      */
 TEST sinusoidal_rows_see_distances_only(void)
 {
     static const double far_apart[] = { 3, 10, 5003, 5010, 900003, 900010 };
@@ -136,7 +137,7 @@ TEST gradient_of_rows_is_the_sum_over_samples(void)
     PASS();
 }
 
-/* ---- learned ---------------------------------------------------------------------------------------------- */
+/* ---- learned --------------------------------------------------------------------------------- */
 
 /* repeated, fractional, outside on either side, not even a number */
 static const double odd_positions[T] = { 4, 0, 4, 2.4, 2.6, -0.4, -1, 6, 1e300, -1e300, 5.49 };
@@ -157,11 +158,14 @@ TEST learned_adds_the_nearest_row_and_nothing_outside(void)
 
 TEST learned_gradient_is_scattered_and_lost_outside(void)
 {
-    fill_random(dx, N); fill_with(dtable, (ROWS + 1) * C, 2); fill_with(expected, (ROWS + 1) * C, 2);
+    fill_random(dx, N);
+    fill_with(dtable, (ROWS + 1) * C, 2);
+    fill_with(expected, (ROWS + 1) * C, 2);
     posenc_learned_backward(dtable, dx, odd_positions, B, T, C, ROWS);
-    for (int n = 0; n < N; n++) if (odd_rows[n / C % T] >= 0) expected[odd_rows[n / C % T] * C + n % C] += dx[n];
+    for (int n = 0; n < N; n++)
+        if (odd_rows[n / C % T] >= 0) expected[odd_rows[n / C % T] * C + n % C] += dx[n];
     ASSERT_CLOSE(expected, dtable, (ROWS + 1) * C, 2e-6);
-    for (int c = 0; c < C; c++) ASSERT_EQ((double)dtable[C + c], 2.0);          /* nobody was at row 1 */
+    for (int c = 0; c < C; c++) ASSERT_EQ((double)dtable[C + c], 2.0);     /* nobody was at row 1 */
     PASS();
 }
 
@@ -205,12 +209,13 @@ TEST sininit_starts_as_sinusoidal(void)
     PASS();
 }
 
-/* ---- continuous ------------------------------------------------------------------------------------------- */
+/* ---- continuous ------------------------------------------------------------------------------ */
 
 enum { HID = 10 };
 static posenc_float w1[HID], b1[HID], w2[HID * HID], b2[HID], w3[C * HID], b3[C], scratch[4096];
 
-static void continuous_by_definition(posenc_float *to, const double *pos, double length, int length_t)
+static void continuous_by_definition(posenc_float *to, const double *pos, double length,
+                                     int length_t)
 {
     for (int t = 0; t < length_t; t++) {
         double h1[HID], h2[HID], u = (pos ? pos[t] : t) / length;
@@ -242,7 +247,8 @@ TEST continuous_matches_the_definition(const double *pos, double length, int len
     PASS();
 }
 
-/* Two backwards from the same forward: the scratch is not used up, the second adds the same again. */
+/* Two backwards from the same forward: the scratch is not used up, the second adds the same
+   again.                                                                                         */
 TEST continuous_backward_adds_to_the_gradients(void)
 {
     static posenc_float g[2][6][C * HID], kept[4096];

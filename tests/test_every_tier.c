@@ -1,4 +1,5 @@
-/* Every set of kernels this CPU has against the plain C: close to it, and the SIMD ones equal bit for bit. */
+/* Every set of kernels this CPU has against the plain C: close to it, and the SIMD ones equal
+   bit for bit.                                                                                   */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -41,7 +42,10 @@ TEST avx512_gives_the_bits_of_avx2(const layer_run *layer)
     size_t n;
     if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
     n = run_layer(layer, one);
-    if (!posenc_use_tier("avx512")) { posenc_use_tier(NULL); SKIPm("no avx512 in this CPU or this build"); }
+    if (!posenc_use_tier("avx512")) {
+        posenc_use_tier(NULL);
+        SKIPm("no avx512 in this CPU or this build");
+    }
     memset(two, 0xff, sizeof two);
     ASSERT_EQ(n, run_layer(layer, two));
     posenc_use_tier(NULL);
@@ -71,7 +75,7 @@ SUITE(tiers)
     for (int t = 0; t < 2; t++) {
         int there = posenc_use_tier(tier[t]);
         posenc_use_tier(NULL);
-        for (int i = 0; i < (there ? EVERY_LAYER : 1); i++) {               /* one line if it is not there */
+        for (int i = 0; i < (there ? EVERY_LAYER : 1); i++) {      /* one line if it is not there */
             label_test("%s_%s", tier[t], there ? every_layer[i].name : "at_all");
             RUN_TESTp(tier_is_close_to_c, tier[t], &every_layer[i]);
             if (t == 1) { label_test("%s", there ? every_layer[i].name : "at_all");

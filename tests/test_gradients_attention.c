@@ -1,5 +1,5 @@
-/* Attention's backward against finite differences, in double: every mask, every way position enters, the
-   tiled version and the plain one. The cases are in attention_cases.h.                                   */
+/* Attention's backward against finite differences, in double: every mask, every way position
+   enters, the tiled version and the plain one. The cases are in attention_cases.h.               */
 #define POSENC_DOUBLE
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -30,7 +30,8 @@ static int gradients(gradient_of list[5], attention_run *r)
     list[n++] = (gradient_of){ "v", r->v.data, r->dv.data, r->k_count };
     if (r->bias) list[n++] = (gradient_of){ "bias", r->bias, r->dbias, r->bias_count };
     if (r->pattern.table)
-        list[n++] = (gradient_of){ "row bias", r->pattern.table, r->pattern.dtable, (size_t)r->c.H * 7 };
+        list[n++] =
+            (gradient_of){ "row bias", r->pattern.table, r->pattern.dtable, (size_t)r->c.H * 7 };
     return n;
 }
 
@@ -58,7 +59,8 @@ TEST plain_gradient_matches_finite_differences(const attention_case *c)
     PASS();
 }
 
-/* A constant added to every score of a row changes nothing: the gradient along that direction is zero. */
+/* A constant added to every score of a row changes nothing: the gradient along that direction is
+   zero.                                                                                          */
 TEST gradient_of_a_constant_in_every_score_vanishes(void)
 {
     attention_case c = { .Tq = 9, .Tk = 9, .H = 2, .Hk = 2, .D = 4, .past = 8, .future = 8 };

@@ -1,5 +1,5 @@
-/* The backward of every encoding against finite differences, in double. The list of tests is the table of
-   encodings itself: one that is added to the table without a check here fails by name.                     */
+/* The backward of every encoding against finite differences, in double. The list of tests is the
+   table of encodings itself: one that is added to the table without a check here fails by name.  */
 #define POSENC_DOUBLE
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -10,7 +10,7 @@ enum { B = 2, T = 7, H = 2, D = 8, C = H * D, N = B * T * C, ROWS = 12, HID = 6 
 
 typedef struct encoding_run {
     posenc_float x[N], y[N], w[N], dx[N];
-    posenc_float table[1024], dtable[1024];              /* whatever is learnt                             */
+    posenc_float table[1024], dtable[1024];              /* whatever is learnt                    */
     double pos[B * T];
     posenc_continuous net, dnet;
     posenc_float scratch[4096];
@@ -33,7 +33,7 @@ static void fresh(void)
 /* Adding a row does not look at x: dy goes through as it is. */
 static void pass_through(void) { memcpy(s.dx, s.w, sizeof s.dx); }
 
-/* ---- added --------------------------------------------------------------------------------------------------- */
+/* ---- added ----------------------------------------------------------------------------------- */
 
 static double sinusoidal(void *ctx)
 {
@@ -136,7 +136,7 @@ TEST check_continuous(void)
     PASS();
 }
 
-/* ---- turned ---------------------------------------------------------------------------------------------------- */
+/* ---- turned ---------------------------------------------------------------------------------- */
 
 static posenc_heads heads(posenc_float *p) { return posenc_heads_bthd(p, B, T, H, D); }
 
@@ -176,7 +176,8 @@ TEST check_lrope(int layout)
     PASS();
 }
 
-/* Turns of a part of each head, positions for each sample, a magnitude, frequencies that are learnt. */
+/* Turns of a part of each head, positions for each sample, a magnitude, frequencies that are
+   learnt.                                                                                        */
 static double turns(void *ctx)
 {
     encoding_run *r = (encoding_run *)ctx;
@@ -194,7 +195,11 @@ TEST turns_gradient_matches_finite_differences(int layout)
     posenc_rope_frequencies(frequency, 2 * PAIRS, 50.0);
     s.frequency = frequency;
     s.turns.cosine = s.scratch; s.turns.sine = s.scratch + 512;
-    s.turns.rows = B * T; s.turns.pairs = PAIRS; s.turns.row_b = T; s.turns.offset = 1; s.turns.layout = layout;
+    s.turns.rows = B * T;
+    s.turns.pairs = PAIRS;
+    s.turns.row_b = T;
+    s.turns.offset = 1;
+    s.turns.layout = layout;
     turns(&s);
     pass_through();
     posenc_turn_back(heads(s.dx), s.turns);
@@ -203,7 +208,8 @@ TEST turns_gradient_matches_finite_differences(int layout)
     PASS();
 }
 
-/* Tokens past the end of a table are not turned: their gradient passes, and teaches the scale nothing. */
+/* Tokens past the end of a table are not turned: their gradient passes, and teaches the scale
+   nothing.                                                                                       */
 TEST turns_gradient_past_the_table_matches_finite_differences(int layout)
 {
     gradient_of list[] = { { "x", s.x, s.dx, N }, { "scale", s.table, s.dtable, D / 2 } };
@@ -212,7 +218,11 @@ TEST turns_gradient_past_the_table_matches_finite_differences(int layout)
     posenc_rope_frequencies(frequency, D, 50.0);
     s.frequency = frequency;
     s.turns.cosine = s.scratch; s.turns.sine = s.scratch + 512;
-    s.turns.rows = T + 2; s.turns.pairs = D / 2; s.turns.row_b = T; s.turns.offset = 0; s.turns.layout = layout;
+    s.turns.rows = T + 2;
+    s.turns.pairs = D / 2;
+    s.turns.row_b = T;
+    s.turns.offset = 0;
+    s.turns.layout = layout;
     turns(&s);
     pass_through();
     posenc_turn_back(heads(s.dx), s.turns);
@@ -221,16 +231,20 @@ TEST turns_gradient_past_the_table_matches_finite_differences(int layout)
     PASS();
 }
 
-/* ---- added to scores: the table is seen through attention ------------------------------------------------------ */
+/* ---- added to scores: the table is seen through attention ------------------------------------ */
 
 static double through_attention(encoding_run *r)
 {
     attention_tiled_forward(&r->attention);
     return weighted_sum(r->attention.dout.data, r->attention.out.data, r->attention.q_count);
 }
-static void clear_bias(encoding_run *r) { memset(r->attention.bias, 0, r->attention.bias_count * sizeof *r->attention.bias); }
+static void clear_bias(encoding_run *r)
+{
+    memset(r->attention.bias, 0, r->attention.bias_count * sizeof *r->attention.bias);
+}
 
-static const attention_case biased = { .B = 2, .Tq = 7, .Tk = 9, .H = 3, .Hk = 3, .D = 4, .past = 8, .future = 6 };
+static const attention_case biased = { .B = 2, .Tq = 7, .Tk = 9, .H = 3, .Hk = 3, .D = 4,
+                                       .past = 8, .future = 6 };
 
 static double relative(void *ctx)
 {
@@ -305,7 +319,7 @@ TEST gather_gradient_matches_finite_differences(void)
 {
     gradient_of list[] = { { "table", s.table, s.dtable, 4 * 3 } };
     fresh();
-    for (int e = 0; e < 15; e++) bucket_of[e] = e * 5 % 6 - 1;                    /* -1 and 4 are outside */
+    for (int e = 0; e < 15; e++) bucket_of[e] = e * 5 % 6 - 1;            /* -1 and 4 are outside */
     attention_begin(&s.attention, biased);
     gathered(&s);
     attention_tiled_backward(&s.attention);
@@ -314,7 +328,7 @@ TEST gather_gradient_matches_finite_differences(void)
     PASS();
 }
 
-/* ---- the table drives the list --------------------------------------------------------------------------------- */
+/* ---- the table drives the list --------------------------------------------------------------- */
 
 TEST gradient_matches_finite_differences(int encoding)
 {
@@ -323,8 +337,14 @@ TEST gradient_matches_finite_differences(int encoding)
     case POSENC_LEARNED:    CHECK_CALL(check_learned());    PASS();
     case POSENC_SININIT:    CHECK_CALL(check_sininit());    PASS();
     case POSENC_CONTINUOUS: CHECK_CALL(check_continuous()); PASS();
-    case POSENC_ROPE:     CHECK_CALL(check_rope(POSENC_INTERLEAVED));  CHECK_CALL(check_rope(POSENC_HALF));  PASS();
-    case POSENC_LROPE:    CHECK_CALL(check_lrope(POSENC_INTERLEAVED)); CHECK_CALL(check_lrope(POSENC_HALF)); PASS();
+    case POSENC_ROPE:
+        CHECK_CALL(check_rope(POSENC_INTERLEAVED));
+        CHECK_CALL(check_rope(POSENC_HALF));
+        PASS();
+    case POSENC_LROPE:
+        CHECK_CALL(check_lrope(POSENC_INTERLEAVED));
+        CHECK_CALL(check_lrope(POSENC_HALF));
+        PASS();
     case POSENC_RELATIVE: CHECK_CALL(check_relative(20)); CHECK_CALL(check_relative(3)); PASS();
     case POSENC_ALIBI:    CHECK_CALL(check_alibi()); PASS();
     case POSENC_T5:       CHECK_CALL(check_t5(1)); CHECK_CALL(check_t5(0)); PASS();
@@ -334,16 +354,19 @@ TEST gradient_matches_finite_differences(int encoding)
 
 SUITE(gradients_of_encodings)
 {
-    for (int i = POSENC_NONE + 1; i < POSENC_ENCODING_COUNT; i++) {          /* none has nothing to check */
+    for (int i = POSENC_NONE + 1; i < POSENC_ENCODING_COUNT; i++) {  /* none has nothing to check */
         label_test("for_%s", posenc_encoding_get(i)->name);
         RUN_TESTp(gradient_matches_finite_differences, i);
     }
     RUN_TEST(rows_gradient_matches_finite_differences);
     RUN_TEST(learned_gradient_with_positions_outside_matches_finite_differences);
-    label_test("interleaved"); RUN_TESTp(turns_gradient_matches_finite_differences, POSENC_INTERLEAVED);
+    label_test("interleaved");
+    RUN_TESTp(turns_gradient_matches_finite_differences, POSENC_INTERLEAVED);
     label_test("half");        RUN_TESTp(turns_gradient_matches_finite_differences, POSENC_HALF);
-    label_test("interleaved"); RUN_TESTp(turns_gradient_past_the_table_matches_finite_differences, POSENC_INTERLEAVED);
-    label_test("half");        RUN_TESTp(turns_gradient_past_the_table_matches_finite_differences, POSENC_HALF);
+    label_test("interleaved");
+    RUN_TESTp(turns_gradient_past_the_table_matches_finite_differences, POSENC_INTERLEAVED);
+    label_test("half");
+    RUN_TESTp(turns_gradient_past_the_table_matches_finite_differences, POSENC_HALF);
     RUN_TEST(gather_gradient_matches_finite_differences);
 }
 

@@ -1,5 +1,6 @@
-/* The backward of every layer against finite differences, in double. The loss is sum(w*y) with fixed random
-   w, so that dy = w. Each parameter's gradient starts at zero, each activation's at NaN.                    */
+/* The backward of every layer against finite differences, in double. The loss is sum(w*y) with
+   fixed random w, so that dy = w. Each parameter's gradient starts at zero, each activation's at
+   NaN.                                                                                           */
 #define POSENC_DOUBLE
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -9,7 +10,8 @@ enum { R = 7, IN = 5, OUT = 6, BIG = 8192 };
 
 /* one struct for all layers: inputs, weights, outputs, saved, gradients */
 typedef struct layer {
-    posenc_float x[BIG], y[BIG], w[BIG], dx[BIG], p1[BIG], p2[BIG], dp1[BIG], dp2[BIG], s1[BIG], s2[BIG];
+    posenc_float x[BIG], y[BIG], w[BIG], dx[BIG], p1[BIG], p2[BIG], dp1[BIG], dp2[BIG], s1[BIG],
+        s2[BIG];
     posenc_float scratch[1 << 16];
     int id[64], kind, rows, bias;
     unsigned char keep[64];
@@ -26,7 +28,7 @@ static void fresh(int kind)
     s.kind = kind;
 }
 
-/* ---- linear ------------------------------------------------------------------------------------------------- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 static double linear(void *ctx)
 {
@@ -36,7 +38,8 @@ static double linear(void *ctx)
 }
 TEST linear_gradient(int rows, int bias)
 {
-    gradient_of list[] = { { "x", s.x, s.dx, (size_t)rows * IN }, { "weight", s.p1, s.dp1, OUT * IN },
+    gradient_of list[] = { { "x", s.x, s.dx, (size_t)rows * IN },
+                           { "weight", s.p1, s.dp1, OUT * IN },
                            { "bias", s.p2, s.dp2, OUT } };
     fresh(0);
     s.rows = rows; s.bias = bias;
@@ -56,7 +59,9 @@ static double two_linears(void *ctx)
 }
 TEST residual_of_two_linears_gradient(void)
 {
-    gradient_of list[] = { { "x", s.x, s.dx, R * IN }, { "first", s.p1, s.dp1, OUT * IN }, { "second", s.p2, s.dp2, OUT * IN } };
+    gradient_of list[] = { { "x", s.x, s.dx, R * IN },
+                           { "first", s.p1, s.dp1, OUT * IN },
+                           { "second", s.p2, s.dp2, OUT * IN } };
     fresh(0);
     posenc_linear_backward(s.dx, s.dp1, NULL, s.w, s.x, s.p1, R, IN, OUT, 0);
     posenc_linear_backward(s.dx, s.dp2, NULL, s.w, s.x, s.p2, R, IN, OUT, 1);
@@ -64,7 +69,7 @@ TEST residual_of_two_linears_gradient(void)
     PASS();
 }
 
-/* ---- softmax and norms ---------------------------------------------------------------------------------------- */
+/* ---- softmax and norms ----------------------------------------------------------------------- */
 
 static double softmax(void *ctx)
 {
@@ -85,12 +90,15 @@ TEST softmax_gradient(void)
 static double layernorm(void *ctx)
 {
     layer *l = (layer *)ctx;
-    posenc_layernorm_forward(l->y, l->s1, l->s2, l->x, l->p1, l->bias ? l->p2 : NULL, l->eps, R, OUT);
+    posenc_layernorm_forward(l->y, l->s1, l->s2, l->x, l->p1, l->bias ? l->p2 : NULL, l->eps, R,
+                             OUT);
     return weighted_sum(l->w, l->y, R * OUT);
 }
 TEST layernorm_gradient(int bias, double eps)
 {
-    gradient_of list[] = { { "x", s.x, s.dx, R * OUT }, { "gain", s.p1, s.dp1, OUT }, { "bias", s.p2, s.dp2, OUT } };
+    gradient_of list[] = { { "x", s.x, s.dx, R * OUT },
+                           { "gain", s.p1, s.dp1, OUT },
+                           { "bias", s.p2, s.dp2, OUT } };
     fresh(0);
     s.bias = bias; s.eps = eps;
     layernorm(&s);
@@ -116,7 +124,7 @@ TEST rmsnorm_gradient(double eps)
     PASS();
 }
 
-/* ---- activations, SwiGLU, dropout ------------------------------------------------------------------------------ */
+/* ---- activations, SwiGLU, dropout ------------------------------------------------------------ */
 
 enum { N = 200 };
 
@@ -168,7 +176,7 @@ TEST dropout_gradient(void)
     PASS();
 }
 
-/* ---- embedding and pool ---------------------------------------------------------------------------------------- */
+/* ---- embedding and pool ---------------------------------------------------------------------- */
 
 enum { ROWS = 9, B = 3, T = 6, C = 5 };
 
@@ -200,13 +208,14 @@ TEST pool_gradient(int masked)
 {
     gradient_of list[] = { { "x", s.x, s.dx, B * T * C } };
     fresh(masked);
-    for (int n = 0; n < B * T; n++) s.keep[n] = n / T == 1 ? 0 : n % 3 != 1;             /* sample 1: padding alone */
+    /* sample 1: padding alone */
+    for (int n = 0; n < B * T; n++) s.keep[n] = n / T == 1 ? 0 : n % 3 != 1;
     posenc_pool_backward(s.dx, s.w, masked ? s.keep : NULL, B, T, C);
     ASSERT_GRADIENT(pool, &s, list, 1, 0);
     PASS();
 }
 
-/* ---- losses ------------------------------------------------------------------------------------------------------ */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 enum { V = 11, HC = 4 };
 
@@ -234,7 +243,8 @@ static double head_loss(void *ctx)
 {
     layer *l = (layer *)ctx;
     double sum = 0.0;
-    posenc_head_loss(l->y, NULL, NULL, NULL, l->x, l->p1, l->bias ? l->p2 : NULL, ids, 1.0, l->rows, HC, V, l->scratch);
+    posenc_head_loss(l->y, NULL, NULL, NULL, l->x, l->p1, l->bias ? l->p2 : NULL, ids, 1.0, l->rows,
+                     HC, V, l->scratch);
     for (int r = 0; r < l->rows; r++) sum += 0.3 * l->y[r];
     return sum;
 }
@@ -246,7 +256,8 @@ TEST head_loss_gradient(int rows, int bias)
     s.rows = rows; s.bias = bias;
     for (int r = 0; r < rows; r++) ids[r] = r % 6 == 5 ? POSENC_IGNORE : (3 * r) % V;
     ASSERT_LTE(posenc_head_scratch(rows, V), (size_t)1 << 16);
-    posenc_head_loss(s.y, s.dx, s.dp1, bias ? s.dp2 : NULL, s.x, s.p1, bias ? s.p2 : NULL, ids, 0.3, rows, HC, V, s.scratch);
+    posenc_head_loss(s.y, s.dx, s.dp1, bias ? s.dp2 : NULL, s.x, s.p1, bias ? s.p2 : NULL, ids, 0.3,
+                     rows, HC, V, s.scratch);
     ASSERT_GRADIENT(head_loss, &s, list, bias ? 3 : 2, 0);
     PASS();
 }

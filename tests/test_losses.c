@@ -1,4 +1,5 @@
-/* Softmax, cross-entropy, the head that never stores its logits, the embedding and the mean pool. */
+/* Softmax, cross-entropy, the head that never stores its logits, the embedding and the mean
+   pool.                                                                                          */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -14,7 +15,7 @@ static int all_equal(const posenc_float *x, size_t n, double value)
     return 1;
 }
 
-/* ---- softmax ---------------------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 enum { R = 19, V = 37, M = R * V };
 static posenc_float x[M], y[M], dy[M], dx[M], expected[M];
@@ -28,7 +29,8 @@ TEST softmax_matches_the_definition(int n)
     for (int r = 0; r < R; r++) {
         double sum = 0.0;
         for (int i = 0; i < n; i++) sum += exp((double)x[r * n + i]);
-        for (int i = 0; i < n; i++) expected[r * n + i] = (posenc_float)(exp((double)x[r * n + i]) / sum);
+        for (int i = 0; i < n; i++)
+            expected[r * n + i] = (posenc_float)(exp((double)x[r * n + i]) / sum);
     }
     ASSERT_CLOSE(expected, y, (size_t)R * n, 1e-6);
     PASS();
@@ -46,7 +48,8 @@ TEST softmax_of_shifted_rows_is_the_same(void)
 
 TEST softmax_of_huge_numbers_is_finite(void)
 {
-    posenc_float in[6] = { (posenc_float)3e38, 0, (posenc_float)-3e38, (posenc_float)-3e38, (posenc_float)-3e38, -5000 };
+    posenc_float in[6] = { (posenc_float)3e38,  0,    (posenc_float)-3e38, (posenc_float)-3e38,
+                           (posenc_float)-3e38, -5000 };
     posenc_float out[6];
     posenc_softmax_forward(out, in, 2, 3);
     ASSERT_EQ((double)out[0], 1.0);
@@ -92,7 +95,8 @@ TEST softmax_backward_matches_the_formula(void)
     for (int r = 0; r < R; r++) {
         double dot = weighted_sum(dy + r * V, y + r * V, V), sum = 0.0;
         for (int i = 0; i < V; i++) {
-            expected[r * V + i] = (posenc_float)((double)y[r * V + i] * ((double)dy[r * V + i] - dot));
+            expected[r * V + i] =
+                (posenc_float)((double)y[r * V + i] * ((double)dy[r * V + i] - dot));
             sum += (double)dx[r * V + i];
         }
         ASSERT_LTE(fabs(sum), 1e-6);
@@ -112,7 +116,7 @@ TEST softmax_of_a_row_with_nan_is_nan(void)
     PASS();
 }
 
-/* ---- cross-entropy ---------------------------------------------------------------------------------------- */
+/* ---- cross-entropy --------------------------------------------------------------------------- */
 
 static int target[R];
 static posenc_float loss[R], wanted_loss[R];
@@ -131,7 +135,9 @@ static void fresh_targets(void)
         for (int i = 0; i < V; i++) sum += exp((double)x[r * V + i]);
         wanted_loss[r] = (posenc_float)(skip ? 0.0 : log(sum) - (double)x[r * V + target[r]]);
         for (int i = 0; i < V; i++)
-            expected[r * V + i] = (posenc_float)(skip ? 0.0 : 0.25 * (exp((double)x[r * V + i]) / sum - (i == target[r])));
+            expected[r * V + i] =
+                (posenc_float)(skip ? 0.0
+                                    : 0.25 * (exp((double)x[r * V + i]) / sum - (i == target[r])));
     }
     fill_with(loss, R, NAN); fill_with(dx, M, NAN);
 }
@@ -216,11 +222,13 @@ TEST crossentropy_shows_nan_in_the_logits(void)
     PASS();
 }
 
-/* ---- the head with its loss ------------------------------------------------------------------------------- */
+/* ---- the head with its loss ------------------------------------------------------------------ */
 
-enum { HR = 2100, HC = 12, HV = 71 };                /* a chunk is at most 1024 rows: two borders and a rest */
-static posenc_float hx[HR * HC], hw[HV * HC], hb[HV], logits[HR * HV], dlogits[HR * HV], hloss[HR], hloss2[HR];
-static posenc_float hdx[HR * HC], hdw[HV * HC], hdb[HV], hdx2[HR * HC], hdw2[HV * HC], hdb2[HV], scratch[2 << 20];
+enum { HR = 2100, HC = 12, HV = 71 };     /* a chunk is at most 1024 rows: two borders and a rest */
+static posenc_float hx[HR * HC], hw[HV * HC], hb[HV], logits[HR * HV], dlogits[HR * HV], hloss[HR],
+    hloss2[HR];
+static posenc_float hdx[HR * HC], hdw[HV * HC], hdb[HV], hdx2[HR * HC], hdw2[HV * HC], hdb2[HV],
+    scratch[2 << 20];
 static int htarget[HR];
 
 static void fresh_head(int rows)
@@ -228,8 +236,14 @@ static void fresh_head(int rows)
     fill_random(hx, HR * HC); fill_random(hw, HV * HC); fill_random(hb, HV);
     for (int r = 0; r < HR; r++) htarget[r] = r % 9 == 4 ? POSENC_IGNORE : check_random_below(HV);
     htarget[rows - 1] = 3;
-    fill_with(hloss, HR, NAN); fill_with(hloss2, HR, NAN); fill_with(hdx, HR * HC, NAN); fill_with(hdx2, HR * HC, NAN);
-    fill_with(hdw, HV * HC, 2); fill_with(hdw2, HV * HC, 2); fill_with(hdb, HV, 3); fill_with(hdb2, HV, 3);
+    fill_with(hloss, HR, NAN);
+    fill_with(hloss2, HR, NAN);
+    fill_with(hdx, HR * HC, NAN);
+    fill_with(hdx2, HR * HC, NAN);
+    fill_with(hdw, HV * HC, 2);
+    fill_with(hdw2, HV * HC, 2);
+    fill_with(hdb, HV, 3);
+    fill_with(hdb2, HV, 3);
     fill_with(scratch, 2 << 20, NAN);
 }
 static void head_in_steps(const posenc_float *b, posenc_float *db, int rows)
@@ -316,10 +330,11 @@ TEST head_scratch_does_not_grow_with_the_rows(void)
     PASS();
 }
 
-/* ---- the embedding ---------------------------------------------------------------------------------------- */
+/* ---- the embedding --------------------------------------------------------------------------- */
 
 enum { ER = 11, ROWS = 6, C = 9 };
-static posenc_float ex[ER * C], table[ROWS * C], dtable[ROWS * C], wanted[ER * C], dwanted[ROWS * C];
+static posenc_float ex[ER * C], table[ROWS * C], dtable[ROWS * C], wanted[ER * C],
+    dwanted[ROWS * C];
 static const int id[ER] = { 3, 0, 5, 3, -1, 6, 3, 2147483647, -2147483647, 1, 0 };
 
 static int inside(int n) { return n >= 0 && n < ROWS; }
@@ -329,7 +344,8 @@ TEST embedding_reads_rows_and_gives_zeros_outside(void)
     fill_random(table, ROWS * C); fill_with(ex, ER * C, NAN);
     posenc_embedding_forward(ex, id, table, 2.0, ER, ROWS, C, 0);
     for (int r = 0; r < ER; r++) for (int i = 0; i < C; i++)
-        wanted[r * C + i] = inside(id[r]) ? (posenc_float)2 * table[id[r] * C + i] : (posenc_float)0;
+        wanted[r * C + i] =
+            inside(id[r]) ? (posenc_float)2 * table[id[r] * C + i] : (posenc_float)0;
     ASSERT_CLOSE(wanted, ex, ER * C, 0.0);
     PASS();
 }
@@ -339,7 +355,9 @@ TEST embedding_with_add_adds_and_leaves_ids_outside_alone(void)
     fill_random(table, ROWS * C); fill_with(ex, ER * C, 1);
     posenc_embedding_forward(ex, id, table, 2.0, ER, ROWS, C, 1);
     for (int r = 0; r < ER; r++) for (int i = 0; i < C; i++)
-        wanted[r * C + i] = (posenc_float)1 + (inside(id[r]) ? (posenc_float)2 * table[id[r] * C + i] : (posenc_float)0);
+        wanted[r * C + i] =
+            (posenc_float)1
+            + (inside(id[r]) ? (posenc_float)2 * table[id[r] * C + i] : (posenc_float)0);
     ASSERT_CLOSE(wanted, ex, ER * C, 1e-6);
     PASS();
 }
@@ -355,11 +373,12 @@ TEST embedding_backward_sums_repeated_ids(void)
     PASS();
 }
 
-/* ---- the mean pool ---------------------------------------------------------------------------------------- */
+/* ---- the mean pool --------------------------------------------------------------------------- */
 
 enum { PB = 3, PT = 7, PN = PB * PT * C };
 static posenc_float px[PN], pdx[PN], py[PB * C], pdy[PB * C], pwanted[PN];
-static const unsigned char keep[PB * PT] = { 1, 0, 1, 1, 0, 0, 1,   0, 0, 0, 0, 0, 0, 0,   255, 1, 1, 1, 1, 1, 1 };
+static const unsigned char keep[PB * PT] = { 1, 0, 1, 1,   0, 0, 1, 0, 0, 0, 0,
+                                             0, 0, 0, 255, 1, 1, 1, 1, 1, 1 };
 
 TEST pool_is_the_mean_of_what_is_kept(int masked)
 {
@@ -383,7 +402,8 @@ TEST pool_backward_shares_out_among_what_is_kept(int masked)
         int n = 0;
         for (int t = 0; t < PT; t++) n += !masked || keep[b * PT + t];
         for (int t = 0; t < PT; t++) for (int i = 0; i < C; i++)
-            pwanted[(b * PT + t) * C + i] = (posenc_float)(!masked || keep[b * PT + t] ? (double)pdy[b * C + i] / n : 0.0);
+            pwanted[(b * PT + t) * C + i] =
+                (posenc_float)(!masked || keep[b * PT + t] ? (double)pdy[b * C + i] / n : 0.0);
     }
     ASSERT_CLOSE(pwanted, pdx, PN, 1e-6);
     PASS();
@@ -422,7 +442,10 @@ TEST pool_of_one_token_is_that_token(void)
 SUITE(softmax)
 {
     static const int width[] = { 1, 2, 7, 16, 33, V };
-    for (int i = 0; i < 6; i++) { label_test("of_%d", width[i]); RUN_TESTp(softmax_matches_the_definition, width[i]); }
+    for (int i = 0; i < 6; i++) {
+        label_test("of_%d", width[i]);
+        RUN_TESTp(softmax_matches_the_definition, width[i]);
+    }
     RUN_TEST(softmax_of_shifted_rows_is_the_same);
     RUN_TEST(softmax_of_huge_numbers_is_finite);
     RUN_TEST(softmax_of_minus_infinity_alone_is_zero);
@@ -449,8 +472,10 @@ SUITE(head)
         label_test("of_%d_rows", rows[i]);
         RUN_TESTp(head_loss_equals_product_then_crossentropy, rows[i]);
     }
-    label_test("in_1_chunk");  RUN_TESTp(head_loss_of_a_large_vocabulary_equals_product_then_crossentropy, 32);
-    label_test("in_3_chunks"); RUN_TESTp(head_loss_of_a_large_vocabulary_equals_product_then_crossentropy, 65);
+    label_test("in_1_chunk");
+    RUN_TESTp(head_loss_of_a_large_vocabulary_equals_product_then_crossentropy, 32);
+    label_test("in_3_chunks");
+    RUN_TESTp(head_loss_of_a_large_vocabulary_equals_product_then_crossentropy, 65);
     RUN_TEST(head_loss_without_bias_equals_product_then_crossentropy);
     RUN_TEST(head_loss_alone_touches_no_gradient);
     RUN_TEST(head_loss_with_all_targets_ignored_is_zero);

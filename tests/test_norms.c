@@ -1,11 +1,13 @@
-/* LayerNorm and RMSNorm: values, the symmetries they have by construction, and rows that divide by zero. */
+/* LayerNorm and RMSNorm: values, the symmetries they have by construction, and rows that divide
+   by zero.                                                                                       */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 
 enum { R = 13, N = 67, M = R * N };
 static const double eps = 1e-5;
-static posenc_float x[M], gain[N], bias[N], dy[M], y[M], mean[R], rstd[R], dx[M], dgain[N], dbias[N];
+static posenc_float x[M], gain[N], bias[N], dy[M], y[M], mean[R], rstd[R], dx[M], dgain[N],
+    dbias[N];
 static posenc_float expected[M], other[M];
 
 static void fresh(void)
@@ -16,7 +18,7 @@ static void fresh(void)
 }
 static int all_finite(const posenc_float *p, size_t n) { return max_abs_diff(p, p, n) == 0.0; }
 
-/* ---- LayerNorm ------------------------------------------------------------------------------------------ */
+/* ---- LayerNorm ------------------------------------------------------------------------------- */
 
 TEST layernorm_matches_the_definition(int with_bias)
 {
@@ -25,24 +27,28 @@ TEST layernorm_matches_the_definition(int with_bias)
     for (int r = 0; r < R; r++) {
         double m = 0.0, v = 0.0;
         for (int i = 0; i < N; i++) m += (double)x[r * N + i] / N;
-        for (int i = 0; i < N; i++) v += ((double)x[r * N + i] - m) * ((double)x[r * N + i] - m) / N;
+        for (int i = 0; i < N; i++)
+            v += ((double)x[r * N + i] - m) * ((double)x[r * N + i] - m) / N;
         ASSERT_LTE(fabs((double)mean[r] - m), 1e-6);
         ASSERT_LTE(fabs((double)rstd[r] - 1.0 / sqrt(v + eps)), 1e-5);
         for (int i = 0; i < N; i++)
-            expected[r * N + i] = (posenc_float)((double)gain[i] * ((double)x[r * N + i] - m) / sqrt(v + eps)
-                                                 + (with_bias ? (double)bias[i] : 0.0));
+            expected[r * N + i] =
+                (posenc_float)((double)gain[i] * ((double)x[r * N + i] - m) / sqrt(v + eps)
+                               + (with_bias ? (double)bias[i] : 0.0));
     }
     ASSERT_CLOSE(expected, y, M, 2e-6);
     PASS();
 }
 
-/* The variance comes from differences to the mean, not from the mean of squares: 1000 + noise survives. */
+/* The variance comes from differences to the mean, not from the mean of squares: 1000 + noise
+   survives.                                                                                      */
 TEST layernorm_survives_a_large_offset(void)
 {
     fresh();
     posenc_layernorm_forward(expected, mean, rstd, x, gain, bias, eps, R, N);
     for (int i = 0; i < M; i++) {
-        other[i] = (posenc_float)((double)x[i] + 4096.0);           /* rounds x to multiples of 2^-11 at worst */
+        /* rounds x to multiples of 2^-11 at worst */
+        other[i] = (posenc_float)((double)x[i] + 4096.0);
         x[i] = (posenc_float)((double)other[i] - 4096.0);
     }
     posenc_layernorm_forward(expected, mean, rstd, x, gain, bias, eps, R, N);
@@ -64,14 +70,17 @@ TEST layernorm_of_a_constant_row_is_its_bias(void)
 }
 
 /* Adding a constant to a row changes nothing, so that dx sums to zero; with eps 0 scaling does not
-   either, so that dx is at right angles to x.                                                            */
+   either, so that dx is at right angles to x.                                                    */
 TEST layernorm_gradient_is_at_right_angles_to_shift_and_scale(void)
 {
     double along_shift = 0.0, along_scale = 0.0;
     fresh();
     posenc_layernorm_forward(y, mean, rstd, x, gain, bias, 0.0, R, N);
     posenc_layernorm_backward(dx, dgain, dbias, dy, mean, rstd, x, gain, R, N);
-    for (int i = 0; i < N; i++) { along_shift += (double)dx[i]; along_scale += (double)dx[i] * (double)x[i]; }
+    for (int i = 0; i < N; i++) {
+        along_shift += (double)dx[i];
+        along_scale += (double)dx[i] * (double)x[i];
+    }
     ASSERT(all_finite(dx, M));
     ASSERT_LTE(fabs(along_shift), 1e-5);
     ASSERT_LTE(fabs(along_scale), 1e-5);
@@ -99,7 +108,8 @@ TEST layernorm_backward_matches_the_formula(void)
     for (int i = 0; i < N; i++) {
         double dg = 2.0, d = 2.0;
         for (int r = 0; r < R; r++) {
-            dg += (double)dy[r * N + i] * ((double)x[r * N + i] - (double)mean[r]) * (double)rstd[r];
+            dg +=
+                (double)dy[r * N + i] * ((double)x[r * N + i] - (double)mean[r]) * (double)rstd[r];
             d += (double)dy[r * N + i];
         }
         want_gain[i] = (posenc_float)dg; want_bias[i] = (posenc_float)d;
@@ -132,7 +142,7 @@ TEST layernorm_of_one_channel_is_its_bias(void)
     PASS();
 }
 
-/* ---- RMSNorm -------------------------------------------------------------------------------------------- */
+/* ---- RMSNorm --------------------------------------------------------------------------------- */
 
 TEST rmsnorm_matches_the_definition(void)
 {
@@ -143,7 +153,8 @@ TEST rmsnorm_matches_the_definition(void)
         for (int i = 0; i < N; i++) v += (double)x[r * N + i] * (double)x[r * N + i] / N;
         ASSERT_LTE(fabs((double)rstd[r] - 1.0 / sqrt(v + eps)), 1e-5);
         for (int i = 0; i < N; i++)
-            expected[r * N + i] = (posenc_float)((double)gain[i] * (double)x[r * N + i] / sqrt(v + eps));
+            expected[r * N + i] =
+                (posenc_float)((double)gain[i] * (double)x[r * N + i] / sqrt(v + eps));
     }
     ASSERT_CLOSE(expected, y, M, 2e-6);
     PASS();
@@ -158,14 +169,16 @@ TEST rmsnorm_backward_matches_the_formula(void)
     posenc_rmsnorm_backward(dx, dgain, dy, rstd, x, gain, R, N);
     for (int r = 0; r < R; r++) {
         double s = (double)rstd[r], gx = 0.0;
-        for (int i = 0; i < N; i++) gx += (double)gain[i] * (double)dy[r * N + i] * (double)x[r * N + i] / N;
+        for (int i = 0; i < N; i++)
+            gx += (double)gain[i] * (double)dy[r * N + i] * (double)x[r * N + i] / N;
         for (int i = 0; i < N; i++)
             expected[r * N + i] = (posenc_float)(s * (double)gain[i] * (double)dy[r * N + i]
                                                  - s * s * s * (double)x[r * N + i] * gx);
     }
     for (int i = 0; i < N; i++) {
         double dg = 2.0;
-        for (int r = 0; r < R; r++) dg += (double)dy[r * N + i] * (double)x[r * N + i] * (double)rstd[r];
+        for (int r = 0; r < R; r++)
+            dg += (double)dy[r * N + i] * (double)x[r * N + i] * (double)rstd[r];
         want[i] = (posenc_float)dg;
     }
     ASSERT_CLOSE(expected, dx, M, 5e-6);
@@ -173,7 +186,8 @@ TEST rmsnorm_backward_matches_the_formula(void)
     PASS();
 }
 
-/* With eps 0, twice the input gives the same output, and the gradient is at right angles to the input. */
+/* With eps 0, twice the input gives the same output, and the gradient is at right angles to the
+   input.                                                                                         */
 TEST rmsnorm_does_not_see_the_scale(void)
 {
     double along_scale = 0.0;

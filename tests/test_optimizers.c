@@ -1,5 +1,5 @@
-/* One update of each optimizer against its formula in double, step by step; the schedules at their corners;
-   the sum of squares that clipping needs.                                                                */
+/* One update of each optimizer against its formula in double, step by step; the schedules at
+   their corners; the sum of squares that clipping needs.                                         */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -7,7 +7,7 @@
 #include <omp.h>
 #endif
 
-/* ---- the formulas ----------------------------------------------------------------------------------------- */
+/* ---- the formulas ---------------------------------------------------------------------------- */
 
 enum { N = 53, STEPS = 25 };
 static posenc_float w[N + 8], m[N + 8], v[N + 8], g[N + 8], expected[N];
@@ -28,8 +28,8 @@ static void fresh(void)
 }
 
 /* one number, one step, as the papers and PyTorch write it */
-static void by_formula(int i, double grad, const posenc_optimizer *o, double b1, double b2, double eps, double rate,
-                       double decay, int t)
+static void by_formula(int i, double grad, const posenc_optimizer *o, double b1, double b2,
+                       double eps, double rate, double decay, int t)
 {
     if (o->kind == POSENC_SGD) {
         double d = grad + decay * W[i];
@@ -47,7 +47,8 @@ static void by_formula(int i, double grad, const posenc_optimizer *o, double b1,
     W[i] -= rate * (M[i] / (1.0 - pow(b1, t))) / (sqrt(U[i] / (1.0 - pow(b2, t))) + eps);
 }
 
-/* STEPS updates with random gradients, a rate that changes and a gradient scale; o->decay must not matter */
+/* STEPS updates with random gradients, a rate that changes and a gradient scale; o->decay must
+   not matter                                                                                     */
 TEST updates_follow_the_formula(posenc_optimizer o, double b1, double b2, double eps, double decay)
 {
     const posenc_optimizer given = o;
@@ -57,7 +58,8 @@ TEST updates_follow_the_formula(posenc_optimizer o, double b1, double b2, double
         double rate = 0.02 / t;
         fill_random(g, N);
         posenc_optimizer_apply(w, m, v, g, N, &o, rate, 0.5, decay, (uint64_t)t);
-        for (int i = 0; i < N; i++) by_formula(i, 0.5 * (double)g[i], &given, b1, b2, eps, rate, decay, t);
+        for (int i = 0; i < N; i++)
+            by_formula(i, 0.5 * (double)g[i], &given, b1, b2, eps, rate, decay, t);
     }
     for (int i = 0; i < N; i++) expected[i] = (posenc_float)W[i];
     ASSERT_CLOSE(expected, w, N, 2e-6);
@@ -85,7 +87,8 @@ TEST update_stops_at_its_end(int kind)
     PASS();
 }
 
-/* The first Adam step has length rate, whatever the gradient's size: both means lack the same factor. */
+/* The first Adam step has length rate, whatever the gradient's size: both means lack the same
+   factor.                                                                                        */
 TEST first_adam_step_has_the_length_of_the_rate(double size)
 {
     posenc_optimizer o = optimizer(POSENC_ADAM);
@@ -141,7 +144,7 @@ TEST late_steps_are_finite(int kind)
     PASS();
 }
 
-/* ---- the sum of squares ----------------------------------------------------------------------------------- */
+/* ---- the sum of squares ---------------------------------------------------------------------- */
 
 enum { MANY = 1200007 };
 static posenc_float many[MANY];
@@ -185,12 +188,17 @@ TEST sum_of_squares_does_not_overflow_and_shows_nan(void)
     PASS();
 }
 
-/* ---- schedules -------------------------------------------------------------------------------------------- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 static posenc_schedule schedule(int kind, double floor_share, int warmup, int total, int decay)
 {
     posenc_schedule s;
-    s.kind = kind; s.peak = 2.0; s.floor = floor_share; s.warmup = warmup; s.total = total; s.decay = decay;
+    s.kind = kind;
+    s.peak = 2.0;
+    s.floor = floor_share;
+    s.warmup = warmup;
+    s.total = total;
+    s.decay = decay;
     return s;
 }
 TEST rate_at_a_step(posenc_schedule s, long step, double want)
@@ -216,7 +224,8 @@ TEST rate_never_rises_after_the_warm_up_nor_leaves_its_bounds(int kind)
 /* zero steps in all, warm-up longer than the run, decay longer than the run: a number, never NaN */
 TEST odd_schedules_give_finite_rates(int kind)
 {
-    static const int odd[][3] = { { 0, 0, 0 }, { 10, 0, 0 }, { 10, 5, 0 }, { 0, 5, 50 }, { 10, 10, 10 }, { 0, 1, 0 } };
+    static const int odd[][3] = { { 0, 0, 0 },  { 10, 0, 0 },   { 10, 5, 0 },
+                                  { 0, 5, 50 }, { 10, 10, 10 }, { 0, 1, 0 } };
     for (int i = 0; i < 6; i++) for (int step = 0; step < 30; step++) {
         posenc_schedule s = schedule(kind, 0.1, odd[i][0], odd[i][1], odd[i][2]);
         double rate = posenc_rate(&s, step);
@@ -225,7 +234,7 @@ TEST odd_schedules_give_finite_rates(int kind)
     PASS();
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 SUITE(optimizers)
 {
@@ -240,15 +249,21 @@ SUITE(optimizers)
     label_test("nesterov");            RUN_TESTp(updates_follow_the_formula, o, 0, 0, 0, 0.0);
     label_test("nesterov_with_decay"); RUN_TESTp(updates_follow_the_formula, o, 0, 0, 0, 0.1);
     o = optimizer(POSENC_ADAM);
-    label_test("adam");                RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.0);
-    label_test("adam_with_decay");     RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.1);
+    label_test("adam");
+    RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.0);
+    label_test("adam_with_decay");
+    RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.1);
     o.beta1 = 0.8; o.beta2 = 0.95; o.eps = 0.01;
-    label_test("adam_with_its_own_numbers"); RUN_TESTp(updates_follow_the_formula, o, 0.8, 0.95, 0.01, 0.1);
+    label_test("adam_with_its_own_numbers");
+    RUN_TESTp(updates_follow_the_formula, o, 0.8, 0.95, 0.01, 0.1);
     o.beta1 = -1;
-    label_test("adam_without_a_mean"); RUN_TESTp(updates_follow_the_formula, o, 0.0, 0.95, 0.01, 0.0);
+    label_test("adam_without_a_mean");
+    RUN_TESTp(updates_follow_the_formula, o, 0.0, 0.95, 0.01, 0.0);
     o = optimizer(POSENC_ADAMW);
-    label_test("adamw");               RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.0);
-    label_test("adamw_with_decay");    RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.1);
+    label_test("adamw");
+    RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.0);
+    label_test("adamw_with_decay");
+    RUN_TESTp(updates_follow_the_formula, o, 0.9, 0.999, 1e-8, 0.1);
     for (int i = 0; i < 3; i++) {
         label_test("%s", name[i]); RUN_TESTp(update_stops_at_its_end, i);
         label_test("%s", name[i]); RUN_TESTp(zero_gradient_moves_nothing, i);
@@ -267,7 +282,8 @@ SUITE(sums)
         label_test("of_%d", size[i]); RUN_TESTp(sum_of_squares_is_right, size[i]);
     }
     for (int i = 0; i < 7; i += 2) {
-        label_test("of_%d", size[i]); RUN_TESTp(sum_of_squares_has_the_same_bits_at_1_2_and_3_threads, size[i]);
+        label_test("of_%d", size[i]);
+        RUN_TESTp(sum_of_squares_has_the_same_bits_at_1_2_and_3_threads, size[i]);
     }
     RUN_TEST(sum_of_squares_does_not_overflow_and_shows_nan);
 }
@@ -275,38 +291,47 @@ SUITE(sums)
 SUITE(schedules)
 {
     static const char *name[] = { "constant", "linear", "cosine", "wsd" };
-    static const struct { const char *label; int kind; double floor; int warmup, total, decay; long step; double want; } at[] = {
-        { "constant_first",            POSENC_CONSTANT, 0,   0,  0,   0,  0,       2.0 },
-        { "constant_far_on",           POSENC_CONSTANT, 0,   0,  0,   0,  1000000, 2.0 },
-        { "constant_warm_up_first",    POSENC_CONSTANT, 0,   10, 0,   0,  0,       0.2 },
-        { "constant_warm_up_last",     POSENC_CONSTANT, 0,   10, 0,   0,  9,       2.0 },
-        { "constant_after_warm_up",    POSENC_CONSTANT, 0,   10, 0,   0,  10,      2.0 },
-        { "linear_warm_up_middle",     POSENC_LINEAR,   0,   10, 110, 0,  4,       1.0 },
-        { "linear_start_of_the_fall",  POSENC_LINEAR,   0,   10, 110, 0,  10,      2.0 },
-        { "linear_middle",             POSENC_LINEAR,   0,   10, 110, 0,  60,      1.0 },
-        { "linear_end",                POSENC_LINEAR,   0,   10, 110, 0,  110,     0.0 },
-        { "linear_past_the_end",       POSENC_LINEAR,   0.1, 10, 110, 0,  5000,    0.2 },
-        { "linear_floor_middle",       POSENC_LINEAR,   0.5, 10, 110, 0,  60,      1.5 },
-        { "cosine_start_of_the_fall",  POSENC_COSINE,   0,   10, 110, 0,  10,      2.0 },
-        { "cosine_quarter",            POSENC_COSINE,   0,   10, 110, 0,  35,      1.7071067811865476 },
-        { "cosine_middle",             POSENC_COSINE,   0,   10, 110, 0,  60,      1.0 },
-        { "cosine_floor_middle",       POSENC_COSINE,   0.5, 10, 110, 0,  60,      1.5 },
-        { "cosine_end",                POSENC_COSINE,   0.1, 10, 110, 0,  110,     0.2 },
-        { "cosine_past_the_end",       POSENC_COSINE,   0.1, 10, 110, 0,  9999,    0.2 },
-        { "wsd_stable",                POSENC_WSD,      0,   10, 200, 50, 149,     2.0 },
-        { "wsd_start_of_the_fall",     POSENC_WSD,      0,   10, 200, 50, 150,     2.0 },
-        { "wsd_middle_of_the_fall",    POSENC_WSD,      0,   10, 200, 50, 175,     1.0 },
-        { "wsd_end",                   POSENC_WSD,      0.1, 10, 200, 50, 200,     0.2 },
-        { "wsd_default_decay_begins",  POSENC_WSD,      0,   10, 200, 0,  180,     2.0 },
-        { "wsd_default_decay_middle",  POSENC_WSD,      0,   10, 200, 0,  190,     1.0 },
+    static const struct {
+        const char *label;
+        int kind;
+        double floor;
+        int warmup, total, decay;
+        long step;
+        double want;
+    } at[] = {
+        { "constant_first", POSENC_CONSTANT, 0, 0, 0, 0, 0, 2.0 },
+        { "constant_far_on", POSENC_CONSTANT, 0, 0, 0, 0, 1000000, 2.0 },
+        { "constant_warm_up_first", POSENC_CONSTANT, 0, 10, 0, 0, 0, 0.2 },
+        { "constant_warm_up_last", POSENC_CONSTANT, 0, 10, 0, 0, 9, 2.0 },
+        { "constant_after_warm_up", POSENC_CONSTANT, 0, 10, 0, 0, 10, 2.0 },
+        { "linear_warm_up_middle", POSENC_LINEAR, 0, 10, 110, 0, 4, 1.0 },
+        { "linear_start_of_the_fall", POSENC_LINEAR, 0, 10, 110, 0, 10, 2.0 },
+        { "linear_middle", POSENC_LINEAR, 0, 10, 110, 0, 60, 1.0 },
+        { "linear_end", POSENC_LINEAR, 0, 10, 110, 0, 110, 0.0 },
+        { "linear_past_the_end", POSENC_LINEAR, 0.1, 10, 110, 0, 5000, 0.2 },
+        { "linear_floor_middle", POSENC_LINEAR, 0.5, 10, 110, 0, 60, 1.5 },
+        { "cosine_start_of_the_fall", POSENC_COSINE, 0, 10, 110, 0, 10, 2.0 },
+        { "cosine_quarter", POSENC_COSINE, 0, 10, 110, 0, 35, 1.7071067811865476 },
+        { "cosine_middle", POSENC_COSINE, 0, 10, 110, 0, 60, 1.0 },
+        { "cosine_floor_middle", POSENC_COSINE, 0.5, 10, 110, 0, 60, 1.5 },
+        { "cosine_end", POSENC_COSINE, 0.1, 10, 110, 0, 110, 0.2 },
+        { "cosine_past_the_end", POSENC_COSINE, 0.1, 10, 110, 0, 9999, 0.2 },
+        { "wsd_stable", POSENC_WSD, 0, 10, 200, 50, 149, 2.0 },
+        { "wsd_start_of_the_fall", POSENC_WSD, 0, 10, 200, 50, 150, 2.0 },
+        { "wsd_middle_of_the_fall", POSENC_WSD, 0, 10, 200, 50, 175, 1.0 },
+        { "wsd_end", POSENC_WSD, 0.1, 10, 200, 50, 200, 0.2 },
+        { "wsd_default_decay_begins", POSENC_WSD, 0, 10, 200, 0, 180, 2.0 },
+        { "wsd_default_decay_middle", POSENC_WSD, 0, 10, 200, 0, 190, 1.0 },
     };
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         label_test("%s", at[i].label);
-        RUN_TESTp(rate_at_a_step, schedule(at[i].kind, at[i].floor, at[i].warmup, at[i].total, at[i].decay), at[i].step,
-                  at[i].want);
+        RUN_TESTp(rate_at_a_step,
+                  schedule(at[i].kind, at[i].floor, at[i].warmup, at[i].total, at[i].decay),
+                  at[i].step, at[i].want);
     }
     for (int i = 0; i < 4; i++) {
-        label_test("%s", name[i]); RUN_TESTp(rate_never_rises_after_the_warm_up_nor_leaves_its_bounds, i);
+        label_test("%s", name[i]);
+        RUN_TESTp(rate_never_rises_after_the_warm_up_nor_leaves_its_bounds, i);
         label_test("%s", name[i]); RUN_TESTp(odd_schedules_give_finite_rates, i);
     }
 }

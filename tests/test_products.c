@@ -6,7 +6,8 @@
 enum { ROOM = 400000, GUARD = 64 };
 static posenc_float a[ROOM], b[ROOM], c[ROOM + GUARD], expected[ROOM + GUARD], start[ROOM];
 
-static const char *form_name[8] = { "ab", "atb", "abt", "atbt", "ab_added", "atb_added", "abt_added", "atbt_added" };
+static const char *form_name[8] = { "ab",       "atb",       "abt",       "atbt",
+                                    "ab_added", "atb_added", "abt_added", "atbt_added" };
 
 /* expected (m,n) = [start +] a b, summed in double */
 static void by_definition(int m, int n, int k, int form)
@@ -47,9 +48,11 @@ TEST product_matches_the_definition_for_small_sizes(int form)
 
 TEST product_matches_the_definition_across_blocks(int form)
 {
-    static const int size[][3] = { { 1, 1, 3000 }, { 7, 5, 1031 }, { 70, 69, 700 }, { 129, 257, 65 }, { 257, 40, 513 },
-                                   { 3, 1100, 40 }, { 1100, 3, 40 }, { 1, 777, 300 }, { 777, 1, 300 } };
-    for (int s = 0; s < 9; s++) CHECK_CALL(product_is_right(size[s][0], size[s][1], size[s][2], form));
+    static const int size[][3] = { { 1, 1, 3000 },   { 7, 5, 1031 },   { 70, 69, 700 },
+                                   { 129, 257, 65 }, { 257, 40, 513 }, { 3, 1100, 40 },
+                                   { 1100, 3, 40 },  { 1, 777, 300 },  { 777, 1, 300 } };
+    for (int s = 0; s < 9; s++)
+        CHECK_CALL(product_is_right(size[s][0], size[s][1], size[s][2], form));
     PASS();
 }
 
@@ -89,7 +92,7 @@ TEST nan_reaches_its_row_and_no_other(int form)
     PASS();
 }
 
-/* ---- the linear layer --------------------------------------------------------------------------------- */
+/* ---- the linear layer ------------------------------------------------------------------------ */
 
 enum { R = 67, IN = 41, OUT = 53 };
 static posenc_float x[R * IN], w[OUT * IN], bias[OUT], y[R * OUT], dy[R * OUT];
@@ -99,7 +102,10 @@ static posenc_float wanted_dx[R * IN], wanted_dw[OUT * IN], wanted_db[OUT];
 /* gradients by definition, added to nothing */
 static void linear_by_definition(void)
 {
-    fill_random(x, R * IN); fill_random(w, OUT * IN); fill_random(bias, OUT); fill_random(dy, R * OUT);
+    fill_random(x, R * IN);
+    fill_random(w, OUT * IN);
+    fill_random(bias, OUT);
+    fill_random(dy, R * OUT);
     for (int r = 0; r < R; r++) for (int i = 0; i < IN; i++) {
         double sum = 0.0;
         for (int o = 0; o < OUT; o++) sum += (double)dy[r * OUT + o] * (double)w[o * IN + i];

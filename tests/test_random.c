@@ -1,10 +1,11 @@
-/* The random numbers: Philox4x32-10 against its published vectors, and dropout's masks: how often, from
-   which counter, and that neither seeds, steps, sites nor cuts of the batch get mixed up.                 */
+/* The random numbers: Philox4x32-10 against its published vectors, and dropout's masks: how
+   often, from which counter, and that neither seeds, steps, sites nor cuts of the batch get
+   mixed up.                                                                                      */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 
-/* ---- Philox ----------------------------------------------------------------------------------------------- */
+/* ---- Philox ---------------------------------------------------------------------------------- */
 
 /* the three known-answer vectors of philox4x32, 10 rounds, published with the Random123 library */
 TEST philox_gives_the_published_words(int which)
@@ -24,7 +25,7 @@ TEST philox_gives_the_published_words(int which)
     PASS();
 }
 
-/* ---- dropout ---------------------------------------------------------------------------------------------- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 enum { N = 100000 };
 static posenc_float ones[N], y[N], z[N];
@@ -70,8 +71,9 @@ TEST dropout_keeps_the_mean(double rate)
     PASS();
 }
 
-/* Element i depends on word i mod 4 of the counter {i/4 low, i/4 high, step, site} alone: everything that is
-   dropped has a smaller word than everything that is kept, and the border lies at the rate.                */
+/* Element i depends on word i mod 4 of the counter {i/4 low, i/4 high, step, site} alone:
+   everything that is dropped has a smaller word than everything that is kept, and the border
+   lies at the rate.                                                                              */
 TEST dropout_uses_the_documented_counter(uint64_t first)
 {
     uint32_t largest_dropped = 0, smallest_kept = 0xffffffffu;
@@ -80,10 +82,15 @@ TEST dropout_uses_the_documented_counter(uint64_t first)
     for (int i = 0; i < 4099; i++) {
         uint64_t index = first + (uint64_t)i;
         uint32_t counter[4], word[4];
-        counter[0] = (uint32_t)(index / 4); counter[1] = (uint32_t)(index / 4 >> 32); counter[2] = 11; counter[3] = 35;
+        counter[0] = (uint32_t)(index / 4);
+        counter[1] = (uint32_t)(index / 4 >> 32);
+        counter[2] = 11;
+        counter[3] = 35;
         posenc_philox(word, counter, 0x123456789abcdef0u);
-        if ((double)y[i] == 0.0) { if (word[index % 4] > largest_dropped) largest_dropped = word[index % 4]; }
-        else if (word[index % 4] < smallest_kept) smallest_kept = word[index % 4];
+        if ((double)y[i] == 0.0) {
+            if (word[index % 4] > largest_dropped) largest_dropped = word[index % 4];
+        } else if (word[index % 4] < smallest_kept)
+            smallest_kept = word[index % 4];
     }
     ASSERT_LT(largest_dropped, smallest_kept);
     ASSERT_LTE(largest_dropped / 4294967296.0, rate);
@@ -91,7 +98,8 @@ TEST dropout_uses_the_documented_counter(uint64_t first)
     PASS();
 }
 
-/* A second mask with one number changed agrees with the first no more often than chance: .25 + .25. */
+/* A second mask with one number changed agrees with the first no more often than chance: .25 +
+   .25.                                                                                           */
 TEST dropout_masks_are_unrelated(posenc_dropout other)
 {
     mask(y, N, draw(0.5, 7, 1, 2, 0));
@@ -115,7 +123,7 @@ TEST mask_does_not_depend_on_where_the_batch_is_cut(uint64_t base)
     for (int i = 0; i + 1 < 12; i++) {
         size_t n = cut[i + 1] - cut[i];
         mask(z, n, draw(0.4, 3, 5, 6, base + cut[i]));
-        ASSERT_MEM_EQ(y + cut[i], z, n * sizeof *y);
+        ASSERT_MEM_EQ((y + cut[i]), z, n * sizeof *y);
     }
     PASS();
 }
@@ -143,18 +151,24 @@ TEST backward_is_the_same_call(void)
 SUITE(philox)
 {
     static const char *name[] = { "for_zeros", "for_ones", "for_pi" };
-    for (int i = 0; i < 3; i++) { label_test("%s", name[i]); RUN_TESTp(philox_gives_the_published_words, i); }
+    for (int i = 0; i < 3; i++) {
+        label_test("%s", name[i]);
+        RUN_TESTp(philox_gives_the_published_words, i);
+    }
 }
 
 SUITE(dropout_masks)
 {
     static const double rate[] = { 0.01, 0.1, 0.5, 0.9 };
-    static const uint64_t first[] = { 0, 2, 4294967295u, 17179869183u };     /* 17179869184 = 4 * 2^32 */
+    /* 17179869184 = 4 * 2^32 */
+    static const uint64_t first[] = { 0, 2, 4294967295u, 17179869183u };
     for (int i = 0; i < 4; i++) {
         label_test("%g", rate[i]); RUN_TESTp(dropout_drops_the_share_it_was_asked_for, rate[i]);
         label_test("%g", rate[i]); RUN_TESTp(dropout_keeps_the_mean, rate[i]);
-        label_test("from_%.0f", (double)first[i]); RUN_TESTp(dropout_uses_the_documented_counter, first[i]);
-        label_test("from_%.0f", (double)first[i]); RUN_TESTp(mask_does_not_depend_on_where_the_batch_is_cut, first[i]);
+        label_test("from_%.0f", (double)first[i]);
+        RUN_TESTp(dropout_uses_the_documented_counter, first[i]);
+        label_test("from_%.0f", (double)first[i]);
+        RUN_TESTp(mask_does_not_depend_on_where_the_batch_is_cut, first[i]);
     }
     label_test("for_another_seed");  RUN_TESTp(dropout_masks_are_unrelated, draw(0.5, 8, 1, 2, 0));
     label_test("for_a_seed_that_differs_high_up");

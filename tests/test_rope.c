@@ -1,5 +1,6 @@
-/* Turning queries and keys: values, what a rotation must keep, layouts, views, parts of a head, tables that
-   end early, and the learned frequencies. Positions are never all zero: there every rotation is right.     */
+/* Turning queries and keys: values, what a rotation must keep, layouts, views, parts of a head,
+   tables that end early, and the learned frequencies. Positions are never all zero: there every
+   rotation is right.                                                                             */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -11,15 +12,18 @@ static const int layouts[] = { POSENC_INTERLEAVED, POSENC_HALF };
 static const char *layout_name[] = { "interleaved", "half" };
 
 /* channels of pair i of a turned range that starts at offset */
-static int first_of(int i, int offset, int layout) { return offset + (layout == POSENC_HALF ? i : 2 * i); }
+static int first_of(int i, int offset, int layout)
+{
+    return offset + (layout == POSENC_HALF ? i : 2 * i);
+}
 static int second_of(int i, int offset, int pairs, int layout)
 {
     return first_of(i, offset, layout) + (layout == POSENC_HALF ? pairs : 1);
 }
 
 /* to = one head turned by angle p * w_i * scale_i, in double */
-static void turn_by_hand(posenc_float *to, const posenc_float *from, double p, const posenc_float *scale, int layout,
-                         double base)
+static void turn_by_hand(posenc_float *to, const posenc_float *from, double p,
+                         const posenc_float *scale, int layout, double base)
 {
     for (int i = 0; i < PAIRS; i++) {
         int one = first_of(i, 0, layout), two = second_of(i, 0, PAIRS, layout);
@@ -33,15 +37,35 @@ TEST values_match_the_formula(int layout)
 {
     static const double pos[T] = { 1, 2, 3.5, 100, -8, 16777217.0, 1073741825.0 };
     fill_random(x, N);
-    for (int n = 0; n < B * T * H; n++) turn_by_hand(expected + n * D, x + n * D, pos[n / H % T], NULL, layout, 10000.0);
+    for (int n = 0; n < B * T * H; n++)
+        turn_by_hand(expected + n * D, x + n * D, pos[n / H % T], NULL, layout, 10000.0);
     posenc_rope_forward(posenc_heads_bthd(x, B, T, H, D), pos, layout, 10000.0);
     ASSERT_CLOSE(expected, x, N, 1e-6);
     PASS();
 }
 
+/* Heads wider than any run the library may cut them into. */
+TEST wide_heads_match_the_formula(int layout)
+{
+    enum { WIDE = 326, HALF = WIDE / 2 };
+    static posenc_float head[WIDE], want[WIDE];
+    double p = 3.0;
+    fill_random(head, WIDE);
+    for (int i = 0; i < HALF; i++) {
+        int one = first_of(i, 0, layout), two = second_of(i, 0, HALF, layout);
+        double angle = p * pow(10000.0, -2.0 * i / WIDE);
+        want[one] = (posenc_float)((double)head[one] * cos(angle) - (double)head[two] * sin(angle));
+        want[two] = (posenc_float)((double)head[one] * sin(angle) + (double)head[two] * cos(angle));
+    }
+    posenc_rope_forward(posenc_heads_bthd(head, 1, 1, 1, WIDE), &p, layout, 10000.0);
+    ASSERT_CLOSE(want, head, WIDE, 1e-6);
+    PASS();
+}
+
 TEST frequencies_are_a_falling_geometric_row(void)
 {
-    static const double want[] = { 1.0, 0.316227766, 0.1, 0.0316227766, 0.01, 0.00316227766, 0.001, 0.000316227766 };
+    static const double want[] = { 1.0,  0.316227766,   0.1,   0.0316227766,
+                                   0.01, 0.00316227766, 0.001, 0.000316227766 };
     double frequency[8];
     posenc_rope_frequencies(frequency, 16, 10000.0);
     for (int i = 0; i < 8; i++) ASSERT_LTE(fabs(frequency[i] - want[i]), 1e-9);
@@ -56,7 +80,8 @@ TEST without_positions_tokens_are_counted_from_zero(int layout)
     posenc_rope_forward(posenc_heads_bthd(x, B, T, H, D), NULL, layout, 10000.0);
     posenc_rope_forward(posenc_heads_bthd(y, B, T, H, D), pos, layout, 10000.0);
     ASSERT_MEM_EQ(y, x, sizeof x);
-    for (int b = 0; b < B; b++) ASSERT_MEM_EQ(z + b * T * H * D, x + b * T * H * D, H * D * sizeof *x);
+    for (int b = 0; b < B; b++)
+        ASSERT_MEM_EQ((z + b * T * H * D), (x + b * T * H * D), H * D * sizeof *x);
     ASSERT_GT(max_abs_diff(z, x, N), 0.1);
     PASS();
 }
@@ -91,7 +116,8 @@ TEST score_sees_distances_only(int layout, double shift)
     PASS();
 }
 
-/* Channels sorted evens first, odds after turn interleaved pairs into halves: same scores, same bits. */
+/* Channels sorted evens first, odds after turn interleaved pairs into halves: same scores, same
+   bits.                                                                                          */
 TEST sorting_channels_turns_one_layout_into_the_other(void)
 {
     fill_random(x, N);
@@ -143,12 +169,21 @@ TEST gaps_of_a_strided_view_are_left_alone(int layout)
     posenc_heads view;
     fill_random(x, N);
     for (int n = 0; n < B * SB; n++) wide[n] = (posenc_float)9;
-    for (int n = 0; n < N; n++) wide[n / D / H / T * SB + n / D / H % T * ST + n / D % H * SH + n % D] = x[n];
-    view.data = wide; view.B = B; view.T = T; view.H = H; view.D = D; view.sb = SB; view.st = ST; view.sh = SH;
+    for (int n = 0; n < N; n++)
+        wide[n / D / H / T * SB + n / D / H % T * ST + n / D % H * SH + n % D] = x[n];
+    view.data = wide;
+    view.B = B;
+    view.T = T;
+    view.H = H;
+    view.D = D;
+    view.sb = SB;
+    view.st = ST;
+    view.sh = SH;
     posenc_rope_forward(view, NULL, layout, 10000.0);
     posenc_rope_forward(posenc_heads_bthd(x, B, T, H, D), NULL, layout, 10000.0);
     for (int n = 0; n < N; n++) {
-        posenc_float *place = &wide[n / D / H / T * SB + n / D / H % T * ST + n / D % H * SH + n % D];
+        posenc_float *place =
+            &wide[n / D / H / T * SB + n / D / H % T * ST + n / D % H * SH + n % D];
         ASSERT_EQ((double)x[n], (double)*place);
         *place = (posenc_float)9;
     }
@@ -175,22 +210,28 @@ TEST nan_stays_in_its_pair(int layout)
     posenc_rope_forward(posenc_heads_bthd(x, B, T, H, D), NULL, layout, 10000.0);
     posenc_rope_forward(posenc_heads_bthd(y, B, T, H, D), NULL, layout, 10000.0);
     for (int n = 0; n < N; n++) {
-        int hit = n == 5 * D + first_of(2, 0, layout) || n == 5 * D + second_of(2, 0, PAIRS, layout);
+        int hit =
+            n == 5 * D + first_of(2, 0, layout) || n == 5 * D + second_of(2, 0, PAIRS, layout);
         ASSERT_EQ(hit, isnan((double)x[n]) != 0);
         if (!hit) ASSERT_EQ((double)x[n], (double)y[n]);
     }
     PASS();
 }
 
-/* ---- tables of turns ---------------------------------------------------------------------------------------- */
+/* ---- tables of turns ------------------------------------------------------------------------- */
 
 /* a table for rows positions, pairs pairs, frequencies of a head of 2*pairs channels */
-static posenc_turns turns_of(const double *pos, int rows, int pairs, int row_b, int offset, int layout, double magnitude)
+static posenc_turns turns_of(const double *pos, int rows, int pairs, int row_b, int offset,
+                             int layout, double magnitude)
 {
     double frequency[64];
     posenc_turns turns;
     turns.cosine = cosine; turns.sine = sine;
-    turns.rows = rows; turns.pairs = pairs; turns.row_b = row_b; turns.offset = offset; turns.layout = layout;
+    turns.rows = rows;
+    turns.pairs = pairs;
+    turns.row_b = row_b;
+    turns.offset = offset;
+    turns.layout = layout;
     posenc_rope_frequencies(frequency, 2 * pairs, 10000.0);
     posenc_turns_fill(turns, pos, frequency, NULL, magnitude);
     return turns;
@@ -215,7 +256,8 @@ TEST channels_outside_the_turned_range_are_left_alone(int layout)
     posenc_rope_frequencies(frequency, 2 * SOME, 10000.0);
     fill_random(x, N); memcpy(expected, x, sizeof x);
     for (int n = 0; n < B * T * H; n++) for (int i = 0; i < SOME; i++) {
-        int one = n * D + first_of(i, OFFSET, layout), two = n * D + second_of(i, OFFSET, SOME, layout);
+        int one = n * D + first_of(i, OFFSET, layout),
+            two = n * D + second_of(i, OFFSET, SOME, layout);
         double angle = pos[n / H % T] * frequency[i];
         expected[one] = (posenc_float)((double)x[one] * cos(angle) - (double)x[two] * sin(angle));
         expected[two] = (posenc_float)((double)x[one] * sin(angle) + (double)x[two] * cos(angle));
@@ -238,8 +280,9 @@ TEST rows_past_the_table_are_left_alone(int layout)
     for (int n = turns.rows * PAIRS; n < 4096; n++) cosine[n] = sine[n] = (posenc_float)NAN;
     fill_random(x, N); memcpy(y, x, sizeof x);
     posenc_turn(posenc_heads_bthd(x, B, T, H, D), turns);
-    ASSERT_MEM_EQ(y + (T + 3) * H * D, x + (T + 3) * H * D, (N - (T + 3) * H * D) * sizeof *x);
-    for (int n = 0; n < T + 3; n++) ASSERT_GT(max_abs_diff(y + n * H * D, x + n * H * D, H * D), 1e-3);
+    ASSERT_MEM_EQ((y + (T + 3) * H * D), (x + (T + 3) * H * D), (N - (T + 3) * H * D) * sizeof *x);
+    for (int n = 0; n < T + 3; n++)
+        ASSERT_GT(max_abs_diff(y + n * H * D, x + n * H * D, H * D), 1e-3);
     posenc_turn_back(posenc_heads_bthd(x, B, T, H, D), turns);
     ASSERT_CLOSE(y, x, N, 1e-6);
     PASS();
@@ -252,7 +295,8 @@ TEST every_sample_may_have_positions_of_its_own(int layout)
     fill_random(x, N); memcpy(y, x, sizeof x);
     posenc_turn(posenc_heads_bthd(x, B, T, H, D), turns_of(pos, B * T, PAIRS, T, 0, layout, 1.0));
     for (int b = 0; b < B; b++)
-        posenc_rope_forward(posenc_heads_bthd(y + b * T * H * D, 1, T, H, D), pos + b * T, layout, 10000.0);
+        posenc_rope_forward(posenc_heads_bthd(y + b * T * H * D, 1, T, H, D), pos + b * T, layout,
+                            10000.0);
     ASSERT_CLOSE(y, x, N, 1e-6);
     PASS();
 }
@@ -288,7 +332,8 @@ TEST turn_back_is_the_transpose(int layout)
     PASS();
 }
 
-/* A key turned for position 20 and then by the difference stands where a raw key turned for 5 stands. */
+/* A key turned for position 20 and then by the difference stands where a raw key turned for 5
+   stands.                                                                                        */
 TEST cached_keys_can_be_turned_again(int layout)
 {
     double old = 20, now = 5, move = -15;
@@ -300,7 +345,7 @@ TEST cached_keys_can_be_turned_again(int layout)
     PASS();
 }
 
-/* ---- learned frequencies ------------------------------------------------------------------------------------- */
+/* ---- learned frequencies --------------------------------------------------------------------- */
 
 static posenc_float scale[PAIRS], dscale[PAIRS];
 
@@ -318,7 +363,8 @@ TEST lrope_scales_each_frequency(int layout)
 {
     static const double pos[T] = { 1, 2, 3.5, 100, -8, 5, 77 };
     fill_random(scale, PAIRS); fill_random(x, N);
-    for (int n = 0; n < B * T * H; n++) turn_by_hand(expected + n * D, x + n * D, pos[n / H % T], scale, layout, 100.0);
+    for (int n = 0; n < B * T * H; n++)
+        turn_by_hand(expected + n * D, x + n * D, pos[n / H % T], scale, layout, 100.0);
     posenc_lrope_forward(posenc_heads_bthd(x, B, T, H, D), scale, pos, layout, 100.0);
     ASSERT_CLOSE(expected, x, N, 1e-6);
     PASS();
@@ -342,15 +388,15 @@ TEST lrope_backward_matches_the_formula(int layout)
         want[i] = (posenc_float)sum;
         dscale[i] = 2;
     }
-    posenc_lrope_backward(posenc_heads_bthd(z, B, T, H, D), dscale, posenc_heads_bthd(x, B, T, H, D), scale, pos,
-                          layout, 100.0);
+    posenc_lrope_backward(posenc_heads_bthd(z, B, T, H, D), dscale,
+                          posenc_heads_bthd(x, B, T, H, D), scale, pos, layout, 100.0);
     ASSERT_CLOSE(want, dscale, PAIRS, 2e-4);
     posenc_lrope_forward(posenc_heads_bthd(z, B, T, H, D), scale, pos, layout, 100.0);
     ASSERT_CLOSE(expected, z, N, 2e-6);
     PASS();
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 #define RUN_LAYOUTS(F) \
     for (int l = 0; l < 2; l++) { label_test("%s", layout_name[l]); RUN_TESTp(F, layouts[l]); }
@@ -360,6 +406,7 @@ SUITE(rope)
     static const double shift[] = { 1, 100, 5000, 16777216.0, 1e9 };
     RUN_TEST(frequencies_are_a_falling_geometric_row);
     RUN_LAYOUTS(values_match_the_formula);
+    RUN_LAYOUTS(wide_heads_match_the_formula);
     RUN_LAYOUTS(without_positions_tokens_are_counted_from_zero);
     RUN_LAYOUTS(rotation_keeps_the_length_of_every_pair);
     for (int l = 0; l < 2; l++) for (int s = 0; s < 5; s++) {

@@ -1,18 +1,20 @@
-/* Biases added to scores: alibi, the clipped relative table, t5, and the vector of distances they all fill. */
+/* Biases added to scores: alibi, the clipped relative table, t5, and the vector of distances
+   they all fill.                                                                                 */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "attention_cases.h"
 
 enum { H = 3, PAST = 300, FUTURE = 200, WIDTH = FUTURE + 1 + PAST };
-static posenc_float bias[H * WIDTH], dbias[H * WIDTH], expected[H * WIDTH], table[600 * H], dtable[600 * H];
+static posenc_float bias[H * WIDTH], dbias[H * WIDTH], expected[H * WIDTH], table[600 * H],
+    dtable[600 * H];
 
 static void fill_with(posenc_float *x, size_t n, double value)
 {
     for (size_t i = 0; i < n; i++) x[i] = (posenc_float)value;
 }
 
-/* ---- alibi ------------------------------------------------------------------------------------------------ */
+/* ---- alibi ----------------------------------------------------------------------------------- */
 
 TEST alibi_slopes_are_the_published_ones(int heads, const double *want)
 {
@@ -42,7 +44,8 @@ TEST alibi_is_minus_slope_times_distance_on_both_sides(void)
     PASS();
 }
 
-/* Softmax removes what is the same along a row: -m |i-j| and +m j give the same causal attention. */
+/* Softmax removes what is the same along a row: -m |i-j| and +m j give the same causal
+   attention.                                                                                     */
 static void slope_times_key(void *user, posenc_float *row, int b, int h, int i, int j0, int n)
 {
     const posenc_float *slope = (const posenc_float *)user;
@@ -52,7 +55,8 @@ static void slope_times_key(void *user, posenc_float *row, int b, int h, int i, 
 TEST alibi_equals_a_slope_over_the_keys_in_causal_attention(void)
 {
     static attention_run run;
-    attention_case c = { .B = 1, .Tq = 40, .Tk = 67, .H = 4, .Hk = 4, .D = 8, .causal = 1, .past = 66 };
+    attention_case c = { .B = 1, .Tq = 40, .Tk = 67, .H = 4, .Hk = 4, .D = 8, .causal = 1,
+                         .past = 66 };
     posenc_float slope[4], *out;
     posenc_row_bias rows = { slope_times_key, NULL, NULL };
     attention_begin(&run, c);
@@ -70,10 +74,13 @@ TEST alibi_equals_a_slope_over_the_keys_in_causal_attention(void)
     PASS();
 }
 
-/* ---- the clipped relative table --------------------------------------------------------------------------- */
+/* ---- the clipped relative table -------------------------------------------------------------- */
 
 /* row clamp(key - query, -clip, clip) + clip = clamp(-d, ...) + clip */
-static int relative_row(int d, int clip) { return (-d < -clip ? -clip : -d > clip ? clip : -d) + clip; }
+static int relative_row(int d, int clip)
+{
+    return (-d < -clip ? -clip : -d > clip ? clip : -d) + clip;
+}
 
 TEST relative_reads_the_row_of_the_clipped_distance(int clip)
 {
@@ -89,7 +96,8 @@ TEST relative_reads_the_row_of_the_clipped_distance(int clip)
 /* The past stands in the lower rows: a key one step back reads row clip - 1. */
 TEST relative_counts_key_minus_query(void)
 {
-    posenc_float small[3 * 1] = { 10, 20, 30 }, row[3] = { 0, 0, 0 };        /* clip 1; distances -1, 0, 1 */
+    /* clip 1; distances -1, 0, 1 */
+    posenc_float small[3 * 1] = { 10, 20, 30 }, row[3] = { 0, 0, 0 };
     posenc_relative_forward(row, small, 1, 1, 1, 1);
     ASSERT_EQ((double)row[2], 10.0);
     ASSERT_EQ((double)row[1], 20.0);
@@ -112,19 +120,22 @@ TEST relative_backward_sums_distances_into_rows(int clip)
     PASS();
 }
 
-/* ---- t5 ----------------------------------------------------------------------------------------------------- */
+/* ---- t5 -------------------------------------------------------------------------------------- */
 
 /* first distance of each bucket with 32 buckets up to 128, as the published model has them */
 TEST t5_buckets_are_the_published_ones_causal(void)
 {
-    static const int first[32] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31, 35, 40,
-                                   46, 52, 59, 67, 77, 87, 99, 113 };
+    static const int first[32] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+        16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113
+    };
     for (int d = 0, n = 0; d <= 1000; d++) {
         if (n < 31 && d == first[n + 1]) n++;
         ASSERT_EQ_FMT(n, posenc_t5_bucket(d, 32, 128, 0), "%d");
     }
     ASSERT_EQ(31, posenc_t5_bucket(2147483647, 32, 128, 0));
-    for (int d = -1000; d < 0; d++) ASSERT_EQ_FMT(0, posenc_t5_bucket(d, 32, 128, 0), "%d");     /* the future */
+    /* the future */
+    for (int d = -1000; d < 0; d++) ASSERT_EQ_FMT(0, posenc_t5_bucket(d, 32, 128, 0), "%d");
     PASS();
 }
 
@@ -156,7 +167,8 @@ TEST t5_reads_the_row_of_the_bucket(int both_sides)
     fill_random(table, 32 * H); fill_with(bias, H * WIDTH, 1);
     posenc_t5_forward(bias, table, 32, 128, both_sides, H, PAST, FUTURE);
     for (int h = 0; h < H; h++) for (int d = -FUTURE; d <= PAST; d++)
-        expected[h * WIDTH + d + FUTURE] = (posenc_float)1 + table[posenc_t5_bucket(d, 32, 128, both_sides) * H + h];
+        expected[h * WIDTH + d + FUTURE] =
+            (posenc_float)1 + table[posenc_t5_bucket(d, 32, 128, both_sides) * H + h];
     ASSERT_CLOSE(expected, bias, H * WIDTH, 0.0);
     PASS();
 }
@@ -169,7 +181,8 @@ TEST t5_backward_sums_distances_into_buckets(int both_sides)
     for (int n = 0; n < 32 * H; n++) {
         double sum = 2.0;
         for (int d = -FUTURE; d <= PAST; d++)
-            if (posenc_t5_bucket(d, 32, 128, both_sides) == n / H) sum += (double)dbias[n % H * WIDTH + d + FUTURE];
+            if (posenc_t5_bucket(d, 32, 128, both_sides) == n / H)
+                sum += (double)dbias[n % H * WIDTH + d + FUTURE];
         want[n] = (posenc_float)sum;
     }
     ASSERT_CLOSE(want, dtable, 32 * H, 2e-5);
@@ -191,22 +204,24 @@ TEST t5_with_many_buckets_is_the_relative_table(void)
     PASS();
 }
 
-/* ---- the vector of distances ------------------------------------------------------------------------------- */
+/* ---- the vector of distances ----------------------------------------------------------------- */
 
 TEST gather_reads_rows_and_skips_those_outside(void)
 {
     static const int row[6] = { 2, 0, -1, 3, 2, 1000000 };
-    static const posenc_float rows[3 * 2] = { 1, 2, 3, 4, 5, 6 };
+    /* 3 rows; the last is not ours */
+    static const posenc_float rows[4 * 2] = { 1, 2, 3, 4, 5, 6, 1000, 1000 };
     static const double want[12] = { 15, 11, 10, 10, 15, 10,   16, 12, 10, 10, 16, 10 };
-    posenc_float got[12], d[6] = { 7, 7, 7, 7, 7, 7 };
+    posenc_float got[12], d[8] = { 7, 7, 7, 7, 7, 7, 7, 7 };     /* 3 rows, and one more to watch */
     static const posenc_float up[12] = { 1, 2, 4, 8, 16, 32,   3, 5, 7, 9, 11, 13 };
     fill_with(got, 12, 10);
     posenc_gather_forward(got, rows, row, 2, 6, 3);
     for (int n = 0; n < 12; n++) ASSERT_EQ((double)got[n], want[n]);
     posenc_gather_backward(d, up, row, 2, 6, 3);
-    ASSERT_EQ((double)d[0], 9.0);  ASSERT_EQ((double)d[1], 12.0);            /* row 0: entry 1           */
-    ASSERT_EQ((double)d[2], 7.0);  ASSERT_EQ((double)d[3], 7.0);             /* row 1: nobody            */
-    ASSERT_EQ((double)d[4], 24.0); ASSERT_EQ((double)d[5], 21.0);            /* row 2: entries 0 and 4   */
+    ASSERT_EQ((double)d[0], 9.0);  ASSERT_EQ((double)d[1], 12.0);            /* row 0: entry 1    */
+    ASSERT_EQ((double)d[2], 7.0);  ASSERT_EQ((double)d[3], 7.0);             /* row 1: nobody     */
+    ASSERT_EQ((double)d[4], 24.0); ASSERT_EQ((double)d[5], 21.0);       /* row 2: entries 0 and 4 */
+    ASSERT_EQ((double)d[6], 7.0);  ASSERT_EQ((double)d[7], 7.0);       /* past the table: nothing */
     PASS();
 }
 
@@ -268,8 +283,10 @@ SUITE(score_biases)
     RUN_TEST(alibi_is_minus_slope_times_distance_on_both_sides);
     RUN_TEST(alibi_equals_a_slope_over_the_keys_in_causal_attention);
     for (int i = 0; i < 5; i++) {
-        label_test("clip_%d", clip[i]); RUN_TESTp(relative_reads_the_row_of_the_clipped_distance, clip[i]);
-        label_test("clip_%d", clip[i]); RUN_TESTp(relative_backward_sums_distances_into_rows, clip[i]);
+        label_test("clip_%d", clip[i]);
+        RUN_TESTp(relative_reads_the_row_of_the_clipped_distance, clip[i]);
+        label_test("clip_%d", clip[i]);
+        RUN_TESTp(relative_backward_sums_distances_into_rows, clip[i]);
     }
     RUN_TEST(relative_counts_key_minus_query);
     RUN_TEST(t5_buckets_are_the_published_ones_causal);
@@ -281,9 +298,11 @@ SUITE(score_biases)
     }
     RUN_TEST(t5_with_many_buckets_is_the_relative_table);
     RUN_TEST(gather_reads_rows_and_skips_those_outside);
-    label_test("square");         RUN_TESTp(expand_writes_the_bias_of_every_distance, 33, 33, 32, 32);
+    label_test("square");
+    RUN_TESTp(expand_writes_the_bias_of_every_distance, 33, 33, 32, 32);
     label_test("with_a_cache");   RUN_TESTp(expand_writes_the_bias_of_every_distance, 3, 40, 39, 2);
-    label_test("beyond_its_ends"); RUN_TESTp(expand_writes_the_bias_of_every_distance, 40, 40, 5, 0);
+    label_test("beyond_its_ends");
+    RUN_TESTp(expand_writes_the_bias_of_every_distance, 40, 40, 5, 0);
     RUN_TEST(biases_combine_by_adding);
     RUN_TEST(a_vector_of_one_distance_works);
 }

@@ -1,5 +1,5 @@
-/* Spec strings: what they mean, what is refused and with which words, there and back, and a thousand that
-   nobody would write.                                                                                    */
+/* Spec strings: what they mean, what is refused and with which words, there and back, and a
+   thousand that nobody would write.                                                              */
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
@@ -18,7 +18,7 @@ static posenc_status parse(const char *text)
     return posenc_spec_parse(list, &count, POSENC_SPECS, text, &why);
 }
 
-/* ---- good ones -------------------------------------------------------------------------------------------- */
+/* ---- good ones ------------------------------------------------------------------------------- */
 
 TEST every_name_of_the_table_is_a_spec(int encoding)
 {
@@ -28,7 +28,8 @@ TEST every_name_of_the_table_is_a_spec(int encoding)
     PASS();
 }
 
-/* Every key a row of the table lists is taken by the parser: the smallest legal number or word will do. */
+/* Every key a row of the table lists is taken by the parser: the smallest legal number or word
+   will do.                                                                                       */
 TEST every_key_of_the_table_is_taken(int encoding)
 {
     static const char *value[] = { "2", "half", "1", "0.5" };
@@ -120,7 +121,7 @@ TEST aliases_are_understood_and_never_shown(void)
     PASS();
 }
 
-/* ---- bad ones --------------------------------------------------------------------------------------------- */
+/* ---- bad ones -------------------------------------------------------------------------------- */
 
 /* the sentence must hold each of the words, separated by blanks */
 TEST bad_spec_is_refused_with_a_sentence(const char *text, const char *words)
@@ -143,7 +144,8 @@ TEST unknown_name_lists_every_right_one(void)
     ASSERT_EQ(POSENC_BAD_CONFIG, parse("rotary"));
     ASSERT(strstr(why.text, "'rotary'") != NULL);
     for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
-        ASSERTm(posenc_encoding_get(i)->name, strstr(why.text, posenc_encoding_get(i)->name) != NULL);
+        ASSERTm(posenc_encoding_get(i)->name,
+                strstr(why.text, posenc_encoding_get(i)->name) != NULL);
     PASS();
 }
 
@@ -191,7 +193,7 @@ TEST too_long_a_text_is_refused(void)
     PASS();
 }
 
-/* ---- there and back --------------------------------------------------------------------------------------- */
+/* ---- there and back -------------------------------------------------------------------------- */
 
 TEST printed_spec_reads_back_the_same(const char *text)
 {
@@ -244,7 +246,8 @@ TEST numbers_survive_the_way_through_text(void)
 /* A host program may have set a locale that writes 0,5 for 0.5: spec strings do not follow it. */
 TEST decimal_comma_of_a_locale_changes_nothing(void)
 {
-    static const char *names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "fr_FR" };
+    static const char *names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE",
+                                   "fr_FR.UTF-8", "fr_FR.utf8", "fr_FR" };
     const char *found = NULL;
     char printed[64];
     posenc_status status;
@@ -261,7 +264,7 @@ TEST decimal_comma_of_a_locale_changes_nothing(void)
     PASS();
 }
 
-/* ---- a thousand mutations --------------------------------------------------------------------------------- */
+/* ---- a thousand mutations -------------------------------------------------------------------- */
 
 /* One to four random edits of a good spec: change, drop, insert, double a piece, cut. */
 static void mutate(char *text, size_t room)
@@ -273,7 +276,12 @@ static void mutate(char *text, size_t room)
         switch (check_random_below(5)) {
         case 0: if (n) text[at] = letter; break;
         case 1: if (n) memmove(text + at, text + at + 1, n - at); break;
-        case 2: if (n + 2 < room) { memmove(text + at + 1, text + at, n - at + 1); text[at] = letter; } break;
+        case 2:
+            if (n + 2 < room) {
+                memmove(text + at + 1, text + at, n - at + 1);
+                text[at] = letter;
+            }
+            break;
         case 3: if (2 * n - at + 1 < room) memmove(text + n, text + at, n - at + 1); break;
         default: if (check_random_below(4) == 0) text[at] = 0; break;
         }
@@ -283,10 +291,14 @@ static void mutate(char *text, size_t room)
 
 TEST mutated_specs_get_a_status_and_a_sentence(int thousand)
 {
-    static const char *seeds[] = {
-        "rope:base=500000,layout=half,dim=64", "learned+alibi", "t5:buckets=32,distance=128,bidirectional=1,init=0.02",
-        "sinusoidal:base=1e+4+relative:distance=16", "continuous:hidden=128,length=512+lrope:layout=interleaved",
-        "sininit:rows=32,base=100+none", "rope:base=1e308,dim=2147483647", "alibi:bias_max=-1" };
+    static const char *seeds[] = { "rope:base=500000,layout=half,dim=64",
+                                   "learned+alibi",
+                                   "t5:buckets=32,distance=128,bidirectional=1,init=0.02",
+                                   "sinusoidal:base=1e+4+relative:distance=16",
+                                   "continuous:hidden=128,length=512+lrope:layout=interleaved",
+                                   "sininit:rows=32,base=100+none",
+                                   "rope:base=1e308,dim=2147483647",
+                                   "alibi:bias_max=-1" };
     int good = 0, bad = 0;
     check_seed = (uint32_t)thousand;
     for (int i = 0; i < 1000; i++) {
@@ -294,7 +306,8 @@ TEST mutated_specs_get_a_status_and_a_sentence(int thousand)
         posenc_status status;
         snprintf(work, sizeof work, "%s", seeds[check_random_below(8)]);
         mutate(work, sizeof work);
-        exact = (char *)malloc(strlen(work) + 1);               /* no byte more: a sanitizer sees a read past it */
+        /* no byte more: a sanitizer sees a read past it */
+        exact = (char *)malloc(strlen(work) + 1);
         if (!exact) FAILm("out of memory");
         strcpy(exact, work);
         status = parse(exact);
@@ -334,7 +347,7 @@ TEST every_status_has_words(void)
     PASS();
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 SUITE(good_specs)
 {
@@ -399,14 +412,26 @@ SUITE(bad_specs)
 SUITE(spec_text)
 {
     static const char *round_trip[] = {
-        "none", "rope", "rope:base=500000,layout=interleaved,dim=64", "learned:rows=512,init=0.1+alibi",
-        "t5:distance=64,buckets=16,bidirectional=-1", "continuous:hidden=32,length=1e+18", "alibi:bias_max=4.25",
-        "sinusoidal:base=123.456+relative:distance=16+sininit:base=50,rows=7+lrope:layout=half" };
-    for (int i = 0; i < 8; i++) { label_test("%d", i); RUN_TESTp(printed_spec_reads_back_the_same, round_trip[i]); }
+        "none",
+        "rope",
+        "rope:base=500000,layout=interleaved,dim=64",
+        "learned:rows=512,init=0.1+alibi",
+        "t5:distance=64,buckets=16,bidirectional=-1",
+        "continuous:hidden=32,length=1e+18",
+        "alibi:bias_max=4.25",
+        "sinusoidal:base=123.456+relative:distance=16+sininit:base=50,rows=7+lrope:layout=half"
+    };
+    for (int i = 0; i < 8; i++) {
+        label_test("%d", i);
+        RUN_TESTp(printed_spec_reads_back_the_same, round_trip[i]);
+    }
     RUN_TEST(printing_never_writes_past_its_room);
     RUN_TEST(numbers_survive_the_way_through_text);
     RUN_TEST(decimal_comma_of_a_locale_changes_nothing);
-    for (int i = 1; i <= 3; i++) { label_test("%d", i); RUN_TESTp(mutated_specs_get_a_status_and_a_sentence, i); }
+    for (int i = 1; i <= 3; i++) {
+        label_test("%d", i);
+        RUN_TESTp(mutated_specs_get_a_status_and_a_sentence, i);
+    }
     RUN_TEST(every_status_has_words);
 }
 

@@ -24,7 +24,7 @@ TEST same_bits_at_1_2_and_3_threads(const layer_run *layer)
     set_threads(1);
     n = run_layer(layer, one);
     ASSERT_LTE(n, (size_t)EVERY_ROOM);
-    ASSERT_LTE(max_abs_diff(one, one, n), 0.0);                             /* no NaN: those never compare */
+    ASSERT_LTE(max_abs_diff(one, one, n), 0.0);                    /* no NaN: those never compare */
     for (int threads = 2; threads <= 3; threads++) {
         memset(many, 0xff, sizeof many);
         set_threads(threads);
@@ -45,7 +45,7 @@ TEST number_of_threads_is_the_callers(void)
 
 SUITE(threads)
 {
-    for (int i = 0; i < (THREADED ? EVERY_LAYER : 1); i++) {                    /* one line without OpenMP */
+    for (int i = 0; i < (THREADED ? EVERY_LAYER : 1); i++) {           /* one line without OpenMP */
         label_test("%s", THREADED ? every_layer[i].name : "at_all");
         RUN_TESTp(same_bits_at_1_2_and_3_threads, &every_layer[i]);
     }
