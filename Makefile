@@ -74,9 +74,18 @@ $(DEMOS): $(BUILD)/%: demos/%.c posenc.h $(KIT) $(BUILD)/flags $(STB_FILE)
 	$(SAY)
 	$(Q)rm -f $@; $(CC) $(FLAGS) -Idemos $(STB_FLAGS) $< -o $@ $(LIBS)
 
-$(TESTS): $(BUILD)/%: tests/%.c $(NEEDED) $(KIT)
+# Most tests share one compiled library, the gradient checks its double build; a test that sets
+# switches of the header brings its own.
+OWN     := $(patsubst tests/%.c,$(BUILD)/%,$(shell grep -l POSENC_IMPLEMENTATION tests/test_*.c))
+LIBRARY  = $(if $(filter $@,$(OWN)),,$(BUILD)/posenc$(if $(findstring gradients,$@),_double).o)
+
+$(TESTS): $(BUILD)/%: tests/%.c $(NEEDED) $(KIT) $(BUILD)/posenc.o $(BUILD)/posenc_double.o
 	$(SAY)
-	$(Q)rm -f $@; $(CC) $(FLAGS) $(TESTING) $< -o $@ $(LIBS)
+	$(Q)rm -f $@; $(CC) $(FLAGS) $(TESTING) $< $(LIBRARY) -o $@ $(LIBS)
+
+$(BUILD)/posenc.o $(BUILD)/posenc_double.o: tests/posenc.c $(NEEDED)
+	$(SAY)
+	$(Q)rm -f $@; $(CC) $(FLAGS) $(if $(findstring double,$@),-DPOSENC_DOUBLE) -c $< -o $@
 
 $(filter-out %_static %_twice_a,$(DROPINS)): $(BUILD)/%: tests/%.c $(NEEDED)
 	$(SAY)

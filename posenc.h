@@ -787,6 +787,7 @@ static const double pe__pi = 3.14159265358979323846;
 
 static PE__UNUSED int pe__min(int a, int b) { return a < b ? a : b; }
 static PE__UNUSED size_t pe__least(size_t a, size_t b) { return a < b ? a : b; }
+static PE__UNUSED int pe__abs(int x) { return x == INT_MIN ? INT_MAX : abs(x); }
 static PE__UNUSED int pe__max(int a, int b) { return a > b ? a : b; }
 static PE__UNUSED int pe__clamp(int x, int low, int high)
 {
@@ -2035,7 +2036,7 @@ POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bia
 
 static int pe__relative_bucket(const posenc_spec *s, int d)
 {
-    return pe__clamp(-d, -s->distance, s->distance) + s->distance;
+    return s->distance - pe__clamp(d, -s->distance, s->distance);
 }
 
 POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip,
@@ -2086,7 +2087,7 @@ static double pe__alibi_slope(int h, int H, double bias_max)
 }
 static double pe__alibi_bias(const posenc_spec *s, int h, int H, int d)
 {
-    return -pe__alibi_slope(h, H, s->bias_max) * abs(d);
+    return -pe__alibi_slope(h, H, s->bias_max) * pe__abs(d);
 }
 
 POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max)
@@ -2129,7 +2130,7 @@ POSENC_DEF int posenc_t5_bucket(int distance, int buckets, int max_distance, int
 {
     int n = bidirectional ? buckets / 2 : buckets, e = n / 2;
     int first = bidirectional && distance < 0 ? n : 0;
-    int x = bidirectional ? abs(distance) : pe__max(distance, 0);
+    int x = bidirectional ? pe__abs(distance) : pe__max(distance, 0);
     if (x < e) return first + x;
     if (e < 1 || max_distance <= e) return first + n - 1;
     return first +
@@ -2460,7 +2461,8 @@ static int pe__bias_entry(int b, int i, int j, const pe__sizes *n, const posenc_
 {
     int at_q = how->q_at ? how->q_at[(size_t)b * n->Tq + i] : i + n->Tk - n->Tq;
     int at_k = how->k_at ? how->k_at[(size_t)b * n->Tk + j] : j;
-    return pe__clamp(at_q - at_k, -how->future, how->past) + how->future;
+    int64_t d = (int64_t)at_q - at_k;
+    return (int)(d < -how->future ? 0 : d > how->past ? how->future + how->past : d + how->future);
 }
 
 /* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at
@@ -4904,20 +4906,33 @@ static int pe__json_hex(pe__json *j, unsigned *code)
     return *code != 0;                                       /* a 0 would end the string early */
 }
 
-/* one escape behind its backslash; writes 1 to 3 bytes of UTF-8 */
+/* \uXXXX behind its u; two of them for what does not fit in 16 bits */
+static int pe__json_code(pe__json *j, unsigned *code)
+{
+    unsigned low;
+    if (!pe__json_hex(j, code)) return 0;
+    if (*code < 0xD800 || *code > 0xDFFF) return 1;
+    if (*code > 0xDBFF || j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u') return 0;
+    j->at += 2;
+    if (!pe__json_hex(j, &low) || low < 0xDC00 || low > 0xDFFF) return 0;
+    *code = 0x10000 + ((*code & 0x3FF) << 10) + (low & 0x3FF);
+    return 1;
+}
+
+/* one escape behind its backslash; writes 1 to 4 bytes of UTF-8 */
 static int pe__json_escape(pe__json *j, char **to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     unsigned code;
     const char *found;
+    int more;
     if (j->at >= j->end || !*j->at) return 0;
     found = strchr(names, *j->at);
     if (found) { *(*to)++ = values[found - names]; j->at++; return 1; }
-    if (*j->at++ != 'u' || !pe__json_hex(j, &code)) return 0;
-    if (code < 0x80) { *(*to)++ = (char)code; return 1; }
-    if (code < 0x800) *(*to)++ = (char)(0xC0 | code >> 6);
-    else { *(*to)++ = (char)(0xE0 | code >> 12); *(*to)++ = (char)(0x80 | (code >> 6 & 63)); }
-    *(*to)++ = (char)(0x80 | (code & 63));
+    if (*j->at++ != 'u' || !pe__json_code(j, &code)) return 0;
+    more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *(*to)++ = (char)(more ? (0xFF00 >> (more + 1) & 0xFF) | code >> 6 * more : code);
+    while (more--) *(*to)++ = (char)(0x80 | (code >> 6 * more & 63));
     return 1;
 }
 

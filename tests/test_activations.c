@@ -1,6 +1,5 @@
 /* ReLU, both GELUs, SiLU, SwiGLU, the residual and dropout: values, slopes, far ends, odd
    lengths, and calls in place.                                                                   */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

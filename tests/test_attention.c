@@ -1,6 +1,5 @@
 /* Attention's values: against a loop in double that follows the definition, the tiled version
    against the plain one, at sizes that cross tile edges, and at the edges of the masks.          */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "attention_cases.h"

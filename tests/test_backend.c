@@ -2,7 +2,6 @@
    runs. Whatever looks into a tensor from the host's side, in the transformer, the checkpoint or the maps,
    dies here. What it computes is the CPU's, so the bits must be too.                                    */
 #define _DEFAULT_SOURCE
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "models.h"

@@ -1,6 +1,5 @@
 /* Positions and the encodings that are added to embeddings: sinusoidal, learned, sininit,
    continuous.                                                                                    */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

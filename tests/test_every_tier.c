@@ -1,6 +1,5 @@
 /* Every set of kernels this CPU has against the plain C: close to it, and the SIMD ones equal
    bit for bit.                                                                                   */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "every_layer.h"

@@ -1,7 +1,6 @@
 /* The library against PyTorch in float64: layers, attention, encodings, optimizers and whole models, outputs
    and gradients. The numbers are in tests/golden/, with the script that made them. Everything runs once per
    kernel tier that this CPU has.                                                                     */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "golden.h"

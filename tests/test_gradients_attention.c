@@ -1,7 +1,6 @@
 /* Attention's backward against finite differences, in double: every mask, every way position
    enters, the tiled version and the plain one. The cases are in attention_cases.h.               */
 #define POSENC_DOUBLE
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "attention_cases.h"

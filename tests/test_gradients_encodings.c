@@ -1,7 +1,6 @@
 /* The backward of every encoding against finite differences, in double. The list of tests is the
    table of encodings itself: one that is added to the table without a check here fails by name.  */
 #define POSENC_DOUBLE
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "attention_cases.h"

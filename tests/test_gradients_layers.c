@@ -2,7 +2,6 @@
    fixed random w, so that dy = w. Each parameter's gradient starts at zero, each activation's at
    NaN.                                                                                           */
 #define POSENC_DOUBLE
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

@@ -2,7 +2,6 @@
    taken from the model itself, and encodings from their table, so nothing new can be left out.          */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_DOUBLE
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "models.h"

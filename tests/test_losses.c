@@ -1,6 +1,5 @@
 /* Softmax, cross-entropy, the head that never stores its logits, the embedding and the mean
    pool.                                                                                          */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

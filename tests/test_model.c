@@ -1,10 +1,10 @@
 /* Door three: whole transformers. What they learn, what they refuse, and what must not depend on how a run
    is cut up: threads, batches, ranks. Gradients are in test_gradients_model.c.                          */
 #define _POSIX_C_SOURCE 200809L
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "models.h"
+#include <limits.h>
 #include <pthread.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -36,6 +36,17 @@ static posenc_float *logits_of(posenc_model *m, const posenc_batch *batch, posen
         && posenc_model_logits(m, logits, 0, rows, &why) == POSENC_OK) return logits;
     snprintf(check_text, sizeof check_text, "%.300s", why.text);
     return NULL;
+}
+
+/* reads the first n numbers of an activation */
+static posenc_float *activation_of(posenc_model *m, size_t n, const char *format, int layer)
+{
+    char name[64];
+    posenc_tensor *t;
+    snprintf(name, sizeof name, format, layer);
+    t = posenc_model_find(m, name);
+    snprintf(check_text, sizeof check_text, "no activation %s", name);
+    return t && t->count >= n ? copy_tensor(m, t->data, n) : NULL;
 }
 
 /* ---- learning ------------------------------------------------------------------------------------- */
@@ -177,7 +188,7 @@ TEST seed_decides_the_weights_and_nothing_else_does(void)
 /* ---- the same bits however the work is cut ---------------------------------------------------------- */
 
 /* wide enough that every loop has work for three threads */
-#define WIDE " context=33 channels=64 hidden=256 batch=5" EVERYWHERE_DROPPED
+#define WIDE " layers=1 context=33 channels=64 hidden=256 batch=5" EVERYWHERE_DROPPED
 static const char *const rich_encoding[KINDS] = { "learned+relative", "continuous+t5", "lrope+alibi" };
 
 TEST ten_steps_have_the_same_bits_at_1_2_and_3_threads(int k)
@@ -218,7 +229,7 @@ typedef struct host_thread { int k, good; posenc_model *m; } host_thread;
 static void *train_alone(void *argument)
 {
     host_thread *h = (host_thread *)argument;
-    h->good = h->m && train_steps(h->m, 0, 6);
+    h->good = h->m && train_steps(h->m, 0, 4);
     return NULL;
 }
 TEST two_models_on_two_host_threads_do_not_disturb_each_other(int threads)
@@ -338,6 +349,9 @@ TEST permuted_positions_change_the_output(int e, int k)
     ASSERTm(check_text, logits_of(m, &d.batch, permuted));
     if (e == POSENC_NONE) ASSERT_MEM_EQ(straight, permuted, sizeof straight);
     else                  ASSERT_GT(max_abs_diff(straight, permuted, LOGITS), 1e-5);
+    d.batch.positions = NULL;                                            /* and back, without a trace */
+    ASSERTm(check_text, logits_of(m, &d.batch, permuted));
+    ASSERT_MEM_EQ(straight, permuted, sizeof straight);
     posenc_model_free(m);
     PASS();
 }
@@ -378,9 +392,28 @@ TEST given_positions_from_0_are_the_default(int e)
     d.batch.positions = d.positions;
     ASSERTm(check_text, logits_of(m, &d.batch, said));
     ASSERT_CLOSE(unsaid, said, LOGITS, 1e-6);
-    d.batch.positions = NULL;                                              /* and back, without a trace */
-    ASSERTm(check_text, logits_of(m, &d.batch, said));
-    ASSERT_MEM_EQ(unsaid, said, sizeof said);
+    posenc_model_free(m);
+    PASS();
+}
+
+/* Three rows with positions of their own give what each of them gives alone. */
+TEST each_row_has_positions_of_its_own(int e)
+{
+    posenc_float together[LOGITS], alone[LOGITS];
+    posenc_model *m = make_model("%s %s", kinds[CLASSIFIER].config, encoding_word(e));
+    data d;
+    ASSERTm(check_text, m && train_steps(m, 0, 5));
+    fill_data(&d, m, B, T, 8);
+    for (int r = 0; r < B * T; r++) d.positions[r] = (r % T) * (r / T + 2) % T + r / T;
+    d.batch.positions = d.positions;
+    ASSERTm(check_text, logits_of(m, &d.batch, together));
+    d.batch.B = 1;
+    for (int b = 0; b < B; b++) {
+        d.batch.tokens = d.tokens + b * T;
+        d.batch.positions = d.positions + b * T;
+        ASSERTm(check_text, logits_of(m, &d.batch, alone));
+        ASSERT_CLOSE(alone, together + 4 * b, 4, 1e-6);
+    }
     posenc_model_free(m);
     PASS();
 }
@@ -542,7 +575,7 @@ TEST row_of_padding_gives_the_bias_and_disturbs_nobody(int e)
     posenc_model_get(m, bias, posenc_model_find(m, "head.bias")->data, 4);
     ASSERT_CLOSE(bias, padded + 4, 4, 0);
     ASSERT_MEM_EQ(usual, padded, 4 * sizeof *usual);
-    ASSERT_MEM_EQ(usual + 8, padded + 8, 4 * sizeof *usual);
+    ASSERT_MEM_EQ(&usual[8], &padded[8], 4 * sizeof *usual);
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_train(m, &d.batch, &loss, &why));
     g = copy_of(m, GRADIENTS);
     ASSERT_CLOSE(g, g, posenc_model_numbers(m), 0);                                        /* no NaN */
@@ -632,6 +665,104 @@ TEST dropout_of_1_drops_all_and_stays_finite(const char *place)
     if (strcmp(place, "dropout_attention")) ASSERT_EQ(0.0, sum);
     else                                    ASSERT_GT(sum, 0.0);
     free(g);
+    posenc_model_free(m);
+    PASS();
+}
+
+/* Which of the hidden numbers of each layer were dropped: '1' for zero. The plain values are silu's, so that
+   none of them is zero by itself.                                                                        */
+static int dropped_of(posenc_model *m, const posenc_batch *batch, int layer, char mask[B * T * 24])
+{
+    posenc_float *x;
+    posenc_error why;
+    double loss;
+    if (posenc_model_train(m, batch, &loss, &why) != POSENC_OK) return 0;
+    x = activation_of(m, B * T * 24, "blocks.%d.mlp.act", layer);
+    if (!x) return 0;
+    for (int i = 0; i < B * T * 24; i++) mask[i] = x[i] == 0 ? '1' : '0';
+    free(x);
+    return 1;
+}
+static int differences(const char *a, const char *b, int n)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) count += a[i] != b[i];
+    return count;
+}
+
+/* A mask is a matter of seed, step, place, sample and T: another one for each, and the same one otherwise. */
+TEST dropout_mask_depends_on_what_it_should(void)
+{
+    enum { N = B * T * 24, HALF = N / 2, MANY = N / 3 };         /* two masks at rate 1/2 differ in half */
+    static const char config[] = "activation=silu dropout_hidden=0.5 encoding=learned";
+    posenc_model *m = make_model("%s %s seed=1", kinds[NEXT_TOKEN].config, config);
+    posenc_model *other = make_model("%s %s seed=2", kinds[NEXT_TOKEN].config, config);
+    char first[N], mask[N];
+    int dropped = 0;
+    posenc_optimizer o;
+    posenc_error why;
+    data d;
+    memset(&o, 0, sizeof o);
+    ASSERTm(check_text, m && other);
+    fill_data(&d, m, B, T, 5);
+    ASSERTm(check_text, dropped_of(m, &d.batch, 0, first));
+    for (int i = 0; i < N; i++) dropped += first[i] == '1';
+    ASSERT_LT(abs(dropped - HALF), 5 * 11);                                      /* 5 deviations */
+    ASSERTm(check_text, dropped_of(m, &d.batch, 0, mask));
+    ASSERT_EQm("the same again", 0, differences(first, mask, N));
+    ASSERTm(check_text, dropped_of(m, &d.batch, 1, mask));
+    ASSERT_GTm("another layer", differences(first, mask, N), MANY);
+    ASSERTm(check_text, dropped_of(other, &d.batch, 0, mask));
+    ASSERT_GTm("another seed", differences(first, mask, N), MANY);
+    ASSERT_GTm("another sample", differences(first, first + T * 24, T * 24), MANY / B);
+    ASSERT_GTm("another token", differences(first, first + 24, 24), 24 / 6);
+    d.batch.first_sample = 1;
+    ASSERTm(check_text, dropped_of(m, &d.batch, 0, mask));
+    ASSERT_EQm("sample 1 of the data, wherever it stands", 0, differences(first + T * 24, mask, 2 * T * 24));
+    d.batch.first_sample = 0;
+    ASSERT_EQ(POSENC_OK, posenc_model_update(m, &o, 1e-3, NULL, &why));
+    ASSERTm(check_text, dropped_of(m, &d.batch, 0, mask));
+    ASSERT_GTm("another step", differences(first, mask, N), MANY);
+    ASSERT_EQ(POSENC_OK, posenc_model_forward(m, &d.batch, &why));
+    {
+        posenc_float *x = activation_of(m, N, "blocks.%d.mlp.act", 0);
+        ASSERTm(check_text, x);
+        for (int i = 0; i < N; i++) ASSERTm("a plain forward drops nothing", x[i] != 0);
+        free(x);
+    }
+    posenc_model_free(m);
+    posenc_model_free(other);
+    PASS();
+}
+
+/* Each of the five places has masks of its own: with all rates equal no two of them may agree. */
+TEST dropout_places_do_not_share_a_mask(void)
+{
+    enum { C = 16, N = B * T * C };
+    posenc_model *m = make_model("%s hidden=16 activation=silu encoding=learned dropout_embedding=0.5 "
+                                 "dropout_branch=0.5 dropout_hidden=0.5", kinds[NEXT_TOKEN].config);
+    posenc_float *x, *mid, *out, *act;
+    char mask[4][N];
+    posenc_error why;
+    double loss;
+    data d;
+    ASSERTm(check_text, m);
+    fill_data(&d, m, B, T, 5);
+    ASSERT_EQ(POSENC_OK, posenc_model_train(m, &d.batch, &loss, &why));
+    x = activation_of(m, N, "embedding", 0);
+    mid = activation_of(m, N, "blocks.%d.mid", 0);
+    act = activation_of(m, N, "blocks.%d.mlp.act", 0);
+    out = activation_of(m, N, "blocks.%d.out", 0);
+    ASSERT(x && mid && act && out);
+    for (int i = 0; i < N; i++) {
+        mask[0][i] = x[i] == 0;
+        mask[1][i] = mid[i] == x[i];                              /* nothing was added by the branch */
+        mask[2][i] = act[i] == 0;
+        mask[3][i] = out[i] == mid[i];
+    }
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < a; b++) ASSERT_GT(differences(mask[a], mask[b], N), N / 3);
+    free(x); free(mid); free(act); free(out);
     posenc_model_free(m);
     PASS();
 }
@@ -765,9 +896,10 @@ TEST NaN_in_a_weight_stops_with_step_and_tensor(const char *tensor, double with)
     t = posenc_model_find(m, tensor);
     ASSERTm(tensor, t);
     posenc_model_get(m, &kept, t->data + t->count / 2, 1);
-    poison(m, t->data + t->count / 2, with);
     fill_data(&d, m, B, T, 5);
     for (int v = 0; v < 10; v++) d.tokens[v] = v % 11;                 /* all of the embedding is used */
+    ASSERT_EQ(POSENC_OK, posenc_model_train(m, &d.batch, &loss, &why));        /* something to clear */
+    poison(m, t->data + t->count / 2, with);
     ASSERT_EQ(POSENC_NOT_FINITE, posenc_model_train(m, &d.batch, &loss, &why));
     ASSERTm(check_text, mentions(why.text, "step 3", tensor, (char *)0));
     ASSERT(!(loss - loss == 0));
@@ -895,11 +1027,16 @@ TEST bad_input_is_refused_with_its_numbers(const wrong_batch *w)
 {
     posenc_model *m = make_model("%s %s", kinds[NEXT_TOKEN].config, w->config);
     posenc_float *before, *after, logits[11];
+    posenc_batch good;
     posenc_error why;
     double loss = NEVER;
     data d;
     ASSERTm(check_text, m);
     fill_data(&d, m, B, T, 5);
+    good = d.batch;
+    good.T = 4;                                            /* short enough for every table here            */
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_train(m, &good, &loss, &why));
+    loss = NEVER;
     w->spoil(&d);
     before = copy_of(m, GRADIENTS);
     why.text[0] = 0;
@@ -1101,17 +1238,6 @@ static const char *const all_names[KINDS] = {
     ".attn.v_proj.weight .attn.q_norm.weight .attn.k_norm.weight .attn.out_proj.weight .mlp.gate_proj.weight "
     ".mlp.up_proj.weight .mlp.down_proj.weight .pe.lrope.scale"
 };
-
-/* reads the first n numbers of an activation */
-static posenc_float *activation_of(posenc_model *m, size_t n, const char *format, int layer)
-{
-    char name[64];
-    posenc_tensor *t;
-    snprintf(name, sizeof name, format, layer);
-    t = posenc_model_find(m, name);
-    snprintf(check_text, sizeof check_text, "no activation %s", name);
-    return t && t->count >= n ? copy_tensor(m, t->data, n) : NULL;
-}
 
 /* Saved activations are what their names say: the residual stream adds up, and the head reads the end. */
 TEST activations_are_what_their_names_say(void)
@@ -1404,6 +1530,7 @@ SUITE(encodings)
             RUN_TESTp(permuted_positions_change_the_output, e, k);
         }
         label_test("%s", info->name); RUN_TESTp(given_positions_from_0_are_the_default, e);
+        label_test("%s", info->name); RUN_TESTp(each_row_has_positions_of_its_own, e);
         if (info->where == POSENC_EMBEDDING) continue;
         label_test("%s", info->name); RUN_TESTp(encodings_of_distance_do_not_see_a_shift, e);
     }
@@ -1433,6 +1560,8 @@ SUITE(nothing_there)
         label_test("%s", posenc_encoding_get(e)->name); RUN_TESTp(queries_that_see_nothing_get_zeros_and_no_NaN, e);
     }
     RUN_TEST(batch_of_padding_teaches_the_bias_alone);
+    RUN_TEST(dropout_mask_depends_on_what_it_should);
+    RUN_TEST(dropout_places_do_not_share_a_mask);
     for (int i = 0; i < 4; i++) { label_test("%s", places[i]); RUN_TESTp(dropout_of_1_drops_all_and_stays_finite, places[i]); }
 }
 

@@ -1,6 +1,5 @@
 /* LayerNorm and RMSNorm: values, the symmetries they have by construction, and rows that divide
    by zero.                                                                                       */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

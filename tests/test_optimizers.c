@@ -1,6 +1,5 @@
 /* One update of each optimizer against its formula in double, step by step; the schedules at
    their corners; the sum of squares that clipping needs.                                         */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #ifdef _OPENMP

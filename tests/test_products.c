@@ -1,5 +1,4 @@
 /* The product in every form, and the linear layer made of it, against loops in double. */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

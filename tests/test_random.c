@@ -1,7 +1,6 @@
 /* The random numbers: Philox4x32-10 against its published vectors, and dropout's masks: how
    often, from which counter, and that neither seeds, steps, sites nor cuts of the batch get
    mixed up.                                                                                      */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

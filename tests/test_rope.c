@@ -1,7 +1,6 @@
 /* Turning queries and keys: values, what a rotation must keep, layouts, views, parts of a head,
    tables that end early, and the learned frequencies. Positions are never all zero: there every
    rotation is right.                                                                             */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 

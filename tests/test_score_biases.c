@@ -1,6 +1,5 @@
 /* Biases added to scores: alibi, the clipped relative table, t5, and the vector of distances
    they all fill.                                                                                 */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "attention_cases.h"

@@ -1,6 +1,5 @@
 /* Spec strings: what they mean, what is refused and with which words, there and back, and a
    thousand that nobody would write.                                                              */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include <locale.h>

@@ -1,5 +1,4 @@
 /* The same bits for any number of threads, layer by layer: the list is in every_layer.h. */
-#define POSENC_IMPLEMENTATION
 #include "posenc.h"
 #include "check.h"
 #include "every_layer.h"
