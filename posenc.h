@@ -967,7 +967,7 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
    Everything expensive in a transformer is this sum. Backward of c = a b with gradient dc:
        da = dc b'       db = a' dc
    that is, the same sum with one side transposed; so one routine that reads a and b with any
-   strides serves both directions. pe__product [11.2] is that routine.
+   strides serves both directions. pe__product [11.4] is that routine.
 
    Linear layer: y = x w' + bias, w (out,in).
        dx = dy w        dw += dy' x        dbias += column sums of dy                             */
@@ -1256,19 +1256,22 @@ POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
 
    Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.  */
 
+enum { PE__WORDS = 32 };                      /* random words made at a time, of eight counters */
+static void pe__random_words(uint32_t words[PE__WORDS], const posenc_dropout *how, uint64_t block);
+
 /* y = x or 0 for n consecutive indices from first on */
 static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
                             const posenc_dropout *how, uint64_t first)
 {
     posenc_float grow = how->rate < 1 ? PE__F(1 / (1 - how->rate)) : 0;
     double limit = how->rate * 4294967296.0;
-    uint32_t threshold = limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu;
-    uint32_t w[4] = {0, 0, 0, 0};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t index = first + i;
-        if (i == 0 || (index & 3) == 0)
-            pe__random_block(w, how->seed, how->step, how->site, index >> 2);
-        y[i] = w[index & 3] >= threshold ? x[i] * grow : 0;
+    uint32_t threshold = limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu, words[PE__WORDS];
+    for (size_t at = 0; at < n;) {
+        size_t skip = (size_t)((first + at) & 3), count = pe__least(n - at, PE__WORDS - skip);
+        pe__random_words(words, how, (first + at) >> 2);
+        for (size_t i = 0; i < count; i++)
+            y[at + i] = words[skip + i] >= threshold ? x[at + i] * grow : 0;
+        at += count;
     }
 }
 
@@ -3163,7 +3166,7 @@ static void pe__list_encodings(posenc_model *m, pe__lister *l,
         int n =
             card->plan && card->per_layer == (layer >= 0) ? card->plan(plan, &m->spec[e], &g) : 0;
         for (int i = 0; i < n; i++) {
-            char name[48];
+            char name[40];
             posenc_tensor *t;
             snprintf(name, sizeof name, "pe.%s.%s", pe__encodings[m->spec[e].encoding].name,
                      plan[i].name);
@@ -5364,7 +5367,16 @@ typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a
                       const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
                       const posenc_float *base, ptrdiff_t base_row);
 
-typedef struct pe__kernels { const char *name; pe__tile *tile; int rows, columns; } pe__kernels;
+/* the words of eight counters from block on, in the order of their indices */
+typedef void pe__random(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step, uint32_t site,
+                        uint64_t block);
+
+typedef struct pe__kernels {
+    const char *name;
+    pe__tile *tile;
+    int rows, columns;
+    pe__random *random;
+} pe__kernels;
 
 /* ---- [11] kernels ---------------------------------------------------------------------------- */
 
@@ -5434,11 +5446,56 @@ PE__TILE(pe__tile_avx512, __attribute__((target("avx512f"))), __m512, _mm512_loa
          _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 12, 2, 16)
 #endif
 
-static const pe__kernels pe__tiers[] = {                       /* from the slowest to the fastest */
-    { "c", pe__tile_c, PE__C_ROWS, PE__C_COLUMNS },
+/* ---- [11.2] random words, eight counters at a time ----------------------------------------------
+   Philox as in [3.2], a counter to each 64-bit lane. A multiplication reads only the lower half of
+   a lane, so that the upper halves may fill up with rubbish until the words are put together.    */
+
+static PE__UNUSED void pe__random_c(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step,
+                                    uint32_t site, uint64_t block)
+{
+    for (int i = 0; i < PE__WORDS; i += 4)
+        pe__random_block(words + i, seed, step, site, block + (uint64_t)(i / 4));
+}
+
 #ifdef PE__X86
-    { "avx2",   pe__tile_avx2,    6, 16 },
-    { "avx512", pe__tile_avx512, 12, 32 },
+__attribute__((target("avx2")))
+static void pe__random_avx2(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step, uint32_t site,
+                            uint64_t block)
+{
+    const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
+    for (int done = 0; done < PE__WORDS / 4; done += 4) {
+        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+        long long at = (long long)block + done;
+        __m256i c0 = _mm256_set_epi64x(at + 3, at + 2, at + 1, at), c1 = _mm256_srli_epi64(c0, 32);
+        __m256i c2 = _mm256_set1_epi64x(step), c3 = _mm256_set1_epi64x(site), a, b;
+        for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+            __m256i p = _mm256_mul_epu32(m0, c0), q = _mm256_mul_epu32(m1, c2);
+            c0 = _mm256_xor_si256(_mm256_srli_epi64(q, 32), c1);
+            c2 = _mm256_xor_si256(_mm256_srli_epi64(p, 32), c3);
+            c0 = _mm256_xor_si256(c0, _mm256_set1_epi64x(k0));
+            c2 = _mm256_xor_si256(c2, _mm256_set1_epi64x(k1));
+            c1 = q;
+            c3 = p;
+        }
+        a = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);        /* words 0 and 1 */
+        b = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);        /* words 2 and 3 */
+        c0 = _mm256_unpacklo_epi64(a, b);                                   /* counters 0, 2 */
+        c1 = _mm256_unpackhi_epi64(a, b);                                   /* counters 1, 3 */
+        a = _mm256_permute2x128_si256(c0, c1, 0x20);
+        b = _mm256_permute2x128_si256(c0, c1, 0x31);
+        memcpy(words + 4 * done, &a, 32);
+        memcpy(words + 4 * done + 8, &b, 32);
+    }
+}
+#endif
+
+/* ---- [11.3] the tiers ------------------------------------------------------------------------ */
+
+static const pe__kernels pe__tiers[] = {                       /* from the slowest to the fastest */
+    { "c", pe__tile_c, PE__C_ROWS, PE__C_COLUMNS, pe__random_c },
+#ifdef PE__X86
+    { "avx2",   pe__tile_avx2,    6, 16, pe__random_avx2 },
+    { "avx512", pe__tile_avx512, 12, 32, pe__random_avx2 },
 #endif
 };
 enum {
@@ -5451,7 +5508,7 @@ static int pe__tier_runs(int i)
 {
 #ifdef PE__X86
     if (i == 1) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (i == 2) return __builtin_cpu_supports("avx512f") != 0;
+    if (i == 2) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx2");
 #endif
     return i == 0;
 }
@@ -5478,6 +5535,11 @@ static const pe__kernels *pe__kernels_now(void)
     return &pe__tiers[chosen - 1];
 }
 
+static void pe__random_words(uint32_t words[PE__WORDS], const posenc_dropout *how, uint64_t block)
+{
+    pe__kernels_now()->random(words, how->seed, how->step, how->site, block);
+}
+
 POSENC_DEF const char *posenc_cpu_tier(void) { return pe__kernels_now()->name; }
 
 POSENC_DEF int posenc_use_tier(const char *name)
@@ -5491,7 +5553,7 @@ POSENC_DEF int posenc_use_tier(const char *name)
     return 0;
 }
 
-/* ---- [11.2] packing and loops -------------------------------------------------------------------
+/* ---- [11.4] packing and loops -------------------------------------------------------------------
    b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it
    front to back (this is also where a transposed b turns straight); a is read where it lies. One
    sliver takes 16 KB of stack and stays in the first cache while all rows of a pass by it.

@@ -26,6 +26,7 @@
 #include "kit/random.h"
 #include "kit/report.h"
 #include "kit/svg.h"
+#include "kit/threads.h"
 
 enum { DONE = 0, FAILED = 1, STOPPED = 130 };      /* exit codes, beside args.h's 2; 130: Ctrl-C */
 
@@ -1135,7 +1136,7 @@ int main(int argc, char **argv)
         kit_int("train",        &s.train, 1, 9999999, "training sequences"),
         kit_int("val",          &s.val, 1, 9999999,  "validation sequences"),
         kit_u64("seed",         &s.seed,             "of data, weights, order and dropout"),
-        kit_int("threads",      &s.threads, 0, 1024, "0: all cores; 1 is wise on a busy machine"),
+        kit_int("threads",      &s.threads, 0, 1024, "0: all cores; changes no figure"),
         kit_word("out",         &s.out, "DIR",       "[results/pattern; train: results/pattern/SPEC]"),
         kit_switch("resume",    &s.resume,           "go on from the checkpoints in --out"),
         kit_switch("quick",     &s.quick,            "fewer sequences and epochs, for a first look"),
@@ -1143,6 +1144,7 @@ int main(int argc, char **argv)
         kit_no_more()
     };
     kit_args a;
+    kit_wait_patiently(argv);
     memset(&a, 0, sizeof a);
     a.program = "pattern";
     a.summary = "pattern: can a transformer see that a value stands at a place?";

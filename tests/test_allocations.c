@@ -270,6 +270,27 @@ TEST refused_files_leave_nothing_behind(void)
 /* a test that failed does not make the next one fail */
 static void forget(void *nothing) { (void)nothing; live = 0; start_counting(-1); fill = 0xA5; }
 
+/* A file of a few bytes that claims to have a header of many does not make us ask for them. */
+TEST small_file_cannot_ask_for_much(void)
+{
+    posenc_model *m = make_model("%s", kinds[NEXT_TOKEN].config);
+    unsigned char bytes[64] = { 0, 0, 0, 4, 0, 0, 0, 0, '{', '}' };                /* 64 MB, it says */
+    char path[256];
+    posenc_error why;
+    FILE *f;
+    ASSERTm(check_text, m);
+    temporary_path(path, sizeof path, "allocations");
+    f = fopen(path, "wb");
+    ASSERT(f && fwrite(bytes, 1, sizeof bytes, f) == sizeof bytes);
+    fclose(f);
+    start_counting(-1);
+    ASSERT_EQ(POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
+    ASSERT_LT(asked_bytes, (size_t)10000);
+    remove(path);
+    posenc_model_free(m);
+    PASS();
+}
+
 SUITE(allocations)
 {
     SET_SETUP(forget, NULL);
@@ -297,6 +318,7 @@ SUITE(no_memory)
     }
     RUN_TEST(save_and_load_without_memory_change_nothing);
     RUN_TEST(refused_files_leave_nothing_behind);
+    RUN_TEST(small_file_cannot_ask_for_much);
 }
 
 GREATEST_MAIN_DEFS();

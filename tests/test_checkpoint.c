@@ -187,6 +187,26 @@ TEST killed_while_saving_leaves_a_whole_file(void)
     PASS();
 }
 
+/* Gradients that were gathered for other weights are not those of the loaded ones. */
+TEST load_forgets_gathered_gradients(void)
+{
+    posenc_model *m = saved_model(POSENC_WEIGHTS, SMALL);
+    posenc_float *g;
+    posenc_error why;
+    double loss, sum = 0;
+    data d;
+    ASSERTm(check_text, m);
+    fill_data(&d, m, 1, 4, 3);
+    ASSERT_EQ(POSENC_OK, posenc_model_train(m, &d.batch, &loss, &why));
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
+    g = copy_of(m, GRADIENTS);
+    for (size_t i = 0; i < posenc_model_numbers(m); i++) sum += fabs((double)g[i]);
+    ASSERT_EQ(0.0, sum);
+    free(g);
+    posenc_model_free(m);
+    PASS();
+}
+
 TEST file_does_not_depend_on_the_number_of_threads(void)
 {
     posenc_model *a = make_model("%s encoding=rope threads=1", kinds[MODERN].config);
@@ -270,6 +290,41 @@ TEST checkpoint_knows_its_config(int k)
     ASSERTm(check_text, same_part(a, b, WEIGHTS, 0));
     posenc_model_free(a);
     posenc_model_free(b);
+    PASS();
+}
+
+/* Where the header says a tensor is, there it is: read without the library's reader. */
+TEST file_holds_what_its_header_says(const char *name, int part)
+{
+    static const char *const prefix[] = { "", "", "adam.m.", "adam.v." };
+    posenc_model *m = saved_model(POSENC_WEIGHTS_AND_STATE, kinds[CLASSIFIER].config);
+    char key[80], *header, *found;
+    unsigned long begin = 0, end = 0;
+    posenc_tensor *t;
+    posenc_float *x;
+    size_t length;
+    file f;
+    ASSERTm(check_text, m);
+    t = posenc_model_find(m, name);
+    ASSERTm(name, t);
+    f = read_file(path);
+    length = get_length(f.at);
+    ASSERT_EQm("data begin on a cache line", 0, (8 + length) % 64);
+    header = (char *)calloc(length + 1, 1);
+    memcpy(header, f.at + 8, length);
+    snprintf(key, sizeof key, "\"%s%s\":{\"dtype\":\"F32\"", prefix[part], name);
+    found = strstr(header, key);
+    ASSERTm(key, found);
+    found = strstr(found, "\"data_offsets\":[");
+    ASSERT(found && sscanf(found, "\"data_offsets\":[%lu,%lu]", &begin, &end) == 2);
+    ASSERT_EQ(t->count * 4, end - begin);
+    ASSERT(8 + length + end <= f.n);
+    x = copy_tensor(m, part_of(t, part), t->count);
+    ASSERT_MEM_EQ(x, &f.at[8 + length + begin], t->count * 4);
+    free(x);
+    free(header);
+    free(f.at);
+    posenc_model_free(m);
     PASS();
 }
 
@@ -555,7 +610,12 @@ static const struct lie { const char *name, *from, *to; } lies[] = {
     { "metadata_of_numbers",    "\"note\":\"n\"", "\"note\":5" },
     { "metadata_nested",        "\"note\":\"n\"", "\"note\":{}" },
     { "metadata_not_closed",    "\"note\":\"n\"}", "\"note\":\"n\"" },
+    { "metadata_with_a_line_break", "\"note\":\"n\"", "\"note\":\"n\n\"" },
     { "metadata_is_a_list",     "\"note\":\"n\"}", "\"note\":\"n\"],[\"" },
+    { "ends_in_a_word",         "]}}",         "]}}x" },
+    { "ends_twice",             "]}}",         "]}}}" },
+    { "ends_and_begins_again",  "]}}",         "]}}{}" },
+    { "ends_too_early",         "]}}",         "]}" },
     { "begins_otherwise",       "{\"__metadata__\"", "[\"__metadata__\"" },
     { "begins_twice",           "{\"__metadata__\"", "{{\"__metadata__\"" },
     { "begins_with_a_mark",     "{\"__metadata__\"", "\xef\xbb\xbf{\"__metadata__\"" }
@@ -606,32 +666,80 @@ TEST sentence_about_a_lie_has_its_numbers(const char *from, const char *to, cons
     PASS();
 }
 
-/* A shape of no dimensions: there is no first one to speak of. */
-TEST number_in_place_of_a_tensor_is_refused_in_clean_words(void)
+/* Writes a sound file for m, all zeros, whose first tensor has another shape, or (more) with one tensor more. */
+static int write_crafted(posenc_model *m, const char *shape, size_t numbers, const char *more)
 {
-    posenc_model *m = make_model(SMALL);
     static const unsigned char zeros[4096];
     char header[4096];
     size_t used = 1, at = 0;
-    posenc_error why;
-    ASSERTm(check_text, m);
     strcpy(header, "{");
     for (int i = 0; i < posenc_model_parameters(m); i++) {
         const posenc_tensor *t = posenc_model_parameter(m, i);
-        size_t bytes = i ? 4 * t->count : 4;
-        used += (size_t)snprintf(header + used, sizeof header - used, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[",
-                                 i ? "," : "", t->name);
-        if (i)                used += (size_t)snprintf(header + used, sizeof header - used, "%d", t->shape[0]);
-        if (i && t->dims == 2) used += (size_t)snprintf(header + used, sizeof header - used, ",%d", t->shape[1]);
-        used += (size_t)snprintf(header + used, sizeof header - used, "],\"data_offsets\":[%lu,%lu]}",
-                                 (unsigned long)at, (unsigned long)(at + bytes));
+        size_t bytes = 4 * (i || !shape ? t->count : numbers);
+        char own[40];
+        snprintf(own, sizeof own, t->dims == 2 ? "%d,%d" : "%d", t->shape[0], t->shape[1]);
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%lu,%lu]},", t->name,
+                                 i || !shape ? own : shape, (unsigned long)at, (unsigned long)(at + bytes));
         at += bytes;
     }
-    strcat(header, "}");
-    ASSERT(write_checkpoint(header, zeros, at));
+    if (more) {
+        snprintf(header + used, sizeof header - used, "\"%s\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[%lu,%lu]}}",
+                 more, (unsigned long)at, (unsigned long)(at + 16));
+        at += 16;
+    } else {
+        strcpy(header + used - 1, "}");
+    }
+    return write_checkpoint(header, zeros, at);
+}
+
+/* Everything else about the file is right, so the shape alone must give it away. */
+TEST sound_file_with_another_shape_is_refused(const char *shape, int numbers)
+{
+    posenc_model *m = make_model(SMALL), *twin = make_model(SMALL);
+    posenc_error why;
+    ASSERTm(check_text, m && twin);
+    ASSERT(write_crafted(m, shape, (size_t)numbers, NULL));
+    ASSERTm(check_text, refused(m, twin, POSENC_WEIGHTS));
     ASSERT_EQ(POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
     ASSERTm(check_text, mentions(why.text, path, "token_embedding.weight", "5 x 4", (char *)0));
     ASSERTm(why.text, !strstr(why.text, "119361"));              /* 0xA5A5A5A5A5A5A5A5 begins like this */
+    posenc_model_free(m);
+    posenc_model_free(twin);
+    PASS();
+}
+
+TEST sound_file_with_one_tensor_more_is_refused(const char *more, const char *said)
+{
+    posenc_model *m = make_model(SMALL), *twin = make_model(SMALL);
+    posenc_error why;
+    ASSERTm(check_text, m && twin);
+    ASSERT(write_crafted(m, NULL, 0, more));
+    ASSERTm(check_text, refused(m, twin, POSENC_WEIGHTS));
+    ASSERT_EQ(POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
+    ASSERTm(check_text, mentions(why.text, path, more, said, (char *)0));
+    ASSERT(write_crafted(m, NULL, 0, NULL));                       /* without it the file is welcome */
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
+    posenc_model_free(m);
+    posenc_model_free(twin);
+    PASS();
+}
+
+/* 4 x 1048577 x 1099510579201 numbers are 16 bytes when counted in 64 bits and anything but that in truth. */
+TEST shape_that_wraps_around_is_refused_without_a_model(void)
+{
+    posenc_model *m = saved_model(POSENC_WEIGHTS, SMALL);
+    posenc_config c;
+    posenc_error why;
+    char spec[POSENC_SPEC_TEXT];
+    file f;
+    ASSERTm(check_text, m);
+    f = read_file(path);
+    ASSERT_EQm(why.text, POSENC_OK, posenc_checkpoint_config(&c, spec, path, &why));
+    ASSERTm(check_text, write_lie(f, "[4],\"data_offsets\":[80,96]", "[4,1048577,1099510579201],\"data_offsets\":[80,96]"));
+    ASSERT_EQ(POSENC_BAD_FILE, posenc_checkpoint_config(&c, spec, path, &why));
+    ASSERTm(check_text, mentions(why.text, path, "norm.weight", (char *)0));
+    free(f.at);
     posenc_model_free(m);
     PASS();
 }
@@ -1037,10 +1145,14 @@ SUITE(coming_back)
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(resumed_run_has_the_bits_of_the_uninterrupted_one, k); }
     RUN_TEST(run_goes_on_in_another_process);
     RUN_TEST(killed_while_saving_leaves_a_whole_file);
+    RUN_TEST(load_forgets_gathered_gradients);
     RUN_TEST(file_does_not_depend_on_the_number_of_threads);
     for (int i = 0; i < 7; i++) { label_test("%s", notes[i].name); RUN_TESTp(note_comes_back_as_it_was, notes[i].note); }
     RUN_TEST(note_of_others_is_read_with_all_its_escapes);
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(checkpoint_knows_its_config, k); }
+    label_test("weights"); RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", WEIGHTS);
+    label_test("first_moments"); RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", MOMENT1);
+    label_test("second_moments"); RUN_TESTp(file_holds_what_its_header_says, "blocks.0.attn.v_proj.bias", MOMENT2);
     label_test("F16"); RUN_TESTp(every_number_of_a_16_bit_format_is_read, "F16", 5, 10);
     label_test("BF16"); RUN_TESTp(every_number_of_a_16_bit_format_is_read, "BF16", 8, 7);
     RUN_TEST(types_may_be_mixed_and_lie_in_any_order);
@@ -1083,7 +1195,18 @@ SUITE(lying)
     }
     label_test("offsets"); RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[80,96]", "[84,100]", "84 to 100", "80 to 96");
     label_test("shape"); RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[4],\"data_offsets\":[80,96]", "[2,2],\"data_offsets\":[80,96]", "2 x 2", "4");
-    RUN_TEST(number_in_place_of_a_tensor_is_refused_in_clean_words);
+    label_test("number"); RUN_TESTp(sound_file_with_another_shape_is_refused, "", 1);
+    label_test("fewer_rows"); RUN_TESTp(sound_file_with_another_shape_is_refused, "4,4", 16);
+    label_test("fewer_columns"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5,3", 15);
+    label_test("transposed"); RUN_TESTp(sound_file_with_another_shape_is_refused, "4,5", 20);
+    label_test("flat"); RUN_TESTp(sound_file_with_another_shape_is_refused, "20", 20);
+    label_test("first_row"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5", 5);
+    label_test("three_deep"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5,4,1", 20);
+    label_test("twice"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "norm.weight", "twice");
+    label_test("unknown"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "rotary.inv_freq", "lacks");
+    label_test("unknown_state"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "adam.x", "lacks");
+    label_test("activation"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "embedding", "lacks");
+    RUN_TEST(shape_that_wraps_around_is_refused_without_a_model);
     label_test("braces"); RUN_TESTp(deep_nesting_is_refused, "{");
     label_test("lists"); RUN_TESTp(deep_nesting_is_refused, "[");
     label_test("objects"); RUN_TESTp(deep_nesting_is_refused, "{\"a\":");

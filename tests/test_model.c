@@ -185,6 +185,44 @@ TEST seed_decides_the_weights_and_nothing_else_does(void)
     PASS();
 }
 
+/* Gains at one, biases at zero, tables normal, products uniform within 1/sqrt(inputs), no two alike. */
+TEST first_values_are_as_described(int k)
+{
+    posenc_model *m = make_model("%s encoding=%s channels=64 hidden=96 vocab=50", kinds[k].config,
+                                 k == CLASSIFIER ? "learned+relative" : k == NEXT_TOKEN ? "sininit+t5" : "lrope");
+    posenc_float first[200][4];
+    int matrices = 0;
+    ASSERTm(check_text, m);
+    for (int i = 0; i < posenc_model_parameters(m); i++) {
+        const posenc_tensor *t = posenc_model_parameter(m, i);
+        posenc_float *x = copy_tensor(m, t->data, t->count), waves[16 * 64];
+        double sum = 0, square = 0, top = 0, bound = 1 / sqrt((double)t->shape[1]), spread = bound / sqrt(3.0);
+        int bias = strstr(t->name, "bias") != NULL;
+        for (size_t j = 0; j < t->count; j++) {
+            sum += x[j];
+            square += (double)x[j] * x[j];
+            top = fmax(top, fabs((double)x[j]));
+            if (t->dims == 1) ASSERT_EQm(t->name, bias ? 0 : 1, x[j]);
+        }
+        if (!strcmp(t->name, "pe.sininit.weight")) {
+            posenc_sinusoidal(waves, NULL, 16, 64, 10000);
+            ASSERT_CLOSE(waves, x, 16 * 64, 1e-6);
+        } else if (t->dims == 2) {
+            if (strstr(t->name, "token_emb") || strstr(t->name, "pe.")) spread = strstr(t->name, "t5") ? 1 / 8.0 : 0.02;
+            else ASSERTm(t->name, top <= bound && top > 0.9 * bound);
+            ASSERT_LTm(t->name, fabs(sqrt(square / (double)t->count) / spread - 1), 0.25);
+            ASSERT_LTm(t->name, fabs(sum / (double)t->count), 0.3 * spread);
+            memcpy(first[matrices], x, sizeof first[0]);
+            for (int j = 0; j < matrices; j++) ASSERTm(t->name, memcmp(first[j], x, sizeof first[0]));
+            matrices++;
+        }
+        free(x);
+    }
+    ASSERT_GT(matrices, 12);
+    posenc_model_free(m);
+    PASS();
+}
+
 /* ---- the same bits however the work is cut ---------------------------------------------------------- */
 
 /* wide enough that every loop has work for three threads */
@@ -210,19 +248,35 @@ TEST ten_steps_have_the_same_bits_at_1_2_and_3_threads(int k)
 #endif
 }
 
-TEST callers_number_of_threads_comes_back(void)
+/* a back end that notes how many threads there are while it works */
+static int threads_inside;
+static void noting_residual(posenc_float *y, const posenc_float *a, const posenc_float *b, size_t n)
 {
-    posenc_model *m = make_model("%s threads=2", kinds[CLASSIFIER].config);
+    threads_inside = posenc_threads();
+    posenc_residual(y, a, b, n);
+}
+TEST threads_are_the_models_inside_and_the_callers_outside(void)
+{
+    posenc_backend noting = *posenc_cpu_backend();
+    posenc_model *m;
+    noting.residual = noting_residual;
+    m = make_model_on(&noting, "%s threads=2", kinds[CLASSIFIER].config);
     ASSERTm(check_text, m);
+    ASSERT_EQ(2, posenc_model_config(m)->threads);
 #ifdef _OPENMP
     omp_set_num_threads(3);
     ASSERTm(check_text, train_steps(m, 0, 1));
+    ASSERT_EQ(2, threads_inside);
     ASSERT_EQ(3, posenc_threads());
-    ASSERT_EQ(2, posenc_model_config(m)->threads);
     omp_set_num_threads(2);
-#endif
     posenc_model_free(m);
     PASS();
+#else
+    ASSERTm(check_text, train_steps(m, 0, 1));
+    ASSERT_EQ(1, threads_inside);
+    posenc_model_free(m);
+    SKIPm("compiled without OpenMP");
+#endif
 }
 
 typedef struct host_thread { int k, good; posenc_model *m; } host_thread;
@@ -1323,6 +1377,34 @@ TEST loss_is_the_cross_entropy_of_the_logits(const struct kind *k)
     PASS();
 }
 
+/* A vocabulary so large that the head works in pieces of 32 rows: they come together without a seam. */
+TEST large_vocabulary_is_taken_in_pieces(void)
+{
+    enum { V = 40000, ROWS = 48 };
+    posenc_float *all = (posenc_float *)malloc(ROWS * V * sizeof *all), *one = (posenc_float *)malloc(V * sizeof *one);
+    posenc_model *m = make_model("vocab=%d context=16 batch=3 layers=1 channels=4 heads=1 hidden=4 causal=1", V);
+    posenc_error why;
+    double loss = NEVER, sum = 0;
+    data d;
+    ASSERTm(check_text, m && all && one);
+    fill_data(&d, m, 3, 16, 5);
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_loss(m, &d.batch, &loss, &why));
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_logits(m, all, 0, ROWS, &why));
+    for (int r = 0; r < ROWS; r++) {
+        double total = 0;
+        ASSERT_EQm(why.text, POSENC_OK, posenc_model_logits(m, one, r, 1, &why));
+        ASSERT_CLOSE(one, all + (size_t)r * V, V, 1e-6);
+        if (d.targets[r] == POSENC_IGNORE) continue;
+        for (int v = 0; v < V; v++) total += exp((double)one[v]);
+        sum += log(total) - one[d.targets[r]];
+    }
+    ASSERT_LTE(fabs(loss - sum / 39), 1e-4);                           /* 9 of 48 targets are ignored */
+    free(all);
+    free(one);
+    posenc_model_free(m);
+    PASS();
+}
+
 /* may query i of row b look at key j? straight from the definition of each mask */
 static int may_see(const posenc_config *c, const data *d, int b, int i, int j)
 {
@@ -1369,6 +1451,82 @@ TEST attention_maps_are_those_the_model_used(int k, const char *more, int segmen
         }
         free(out);
         free(v);
+    }
+    posenc_model_free(m);
+    PASS();
+}
+
+/* A scale of s is queries s sqrt(D) times as long. */
+TEST attention_scale_is_used(void)
+{
+    posenc_float scaled[LOGITS], longer[LOGITS];
+    posenc_model *a = make_model("%s encoding=rope attention_scale=1.25", kinds[NEXT_TOKEN].config);
+    posenc_model *b = make_model("%s encoding=rope", kinds[NEXT_TOKEN].config);
+    data d;
+    ASSERTm(check_text, a && b);
+    fill_data(&d, a, B, T, 5);
+    for (int layer = 0; layer < 2; layer++) {
+        char name[40];
+        posenc_tensor *t;
+        posenc_float *x;
+        snprintf(name, sizeof name, "blocks.%d.attn.q_proj.weight", layer);
+        t = posenc_model_find(b, name);
+        x = copy_tensor(b, t->data, t->count);
+        for (size_t i = 0; i < t->count; i++) x[i] *= 2.5f;                       /* 1.25 sqrt(4) */
+        posenc_model_set(b, t->data, x, t->count);
+        free(x);
+    }
+    ASSERTm(check_text, logits_of(a, &d.batch, scaled) && logits_of(b, &d.batch, longer));
+    ASSERT_CLOSE(scaled, longer, LOGITS, 1e-5);
+    posenc_model_free(a);
+    posenc_model_free(b);
+    PASS();
+}
+
+/* No switch is forgotten on the way: the output is another one. (Biases start at zero, so no_bias is not here.) */
+TEST switch_changes_the_output(const char *base, const char *more)
+{
+    posenc_float usual[LOGITS], other[LOGITS];
+    posenc_model *a = make_model("%s encoding=rope %s", kinds[NEXT_TOKEN].config, base);
+    posenc_model *b = make_model("%s encoding=rope %s %s", kinds[NEXT_TOKEN].config, base, more);
+    data d;
+    ASSERTm(check_text, a && b);
+    fill_data(&d, a, B, T, 5);
+    d.tokens[2] = d.tokens[T + 1] = 0;                                /* something to mask */
+    ASSERTm(check_text, logits_of(a, &d.batch, usual) && logits_of(b, &d.batch, other));
+    ASSERT_LTE(max_abs_diff(other, other, LOGITS), 0.0);
+    ASSERT(memcmp(usual, other, sizeof usual));
+    posenc_model_free(a);
+    posenc_model_free(b);
+    PASS();
+}
+
+/* Positions may lie further apart than the context is long. A table that shouts at one distance alone makes
+   every query look at the key which stands at it, and from the clip on all distances are one.            */
+TEST learned_biases_reach_beyond_the_context(int spacing, int row, int nearest)
+{
+    enum { H = 4 };
+    posenc_model *m = make_model("%s encoding=relative", kinds[NEXT_TOKEN].config);
+    posenc_float map[H * T * T], loud[H] = { 60, 60, 60, 60 }, *zeros;
+    posenc_tensor *t;
+    posenc_error why;
+    data d;
+    ASSERTm(check_text, m);
+    t = posenc_model_find(m, "pe.relative.weight");
+    zeros = (posenc_float *)calloc(t->count, sizeof *zeros);
+    posenc_model_set(m, t->data, zeros, t->count);
+    posenc_model_set(m, t->data + (size_t)row * H, loud, H);
+    free(zeros);
+    fill_data(&d, m, 1, T, 5);
+    for (int i = 0; i < T; i++) d.positions[i] = 1000 + spacing * i;
+    d.batch.positions = d.positions;
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_forward(m, &d.batch, &why));
+    ASSERT_EQm(why.text, POSENC_OK, posenc_model_attention(m, map, 0, &why));
+    for (int r = 0; r < H * T; r++) {
+        int i = r % T;
+        double heard = 0;
+        for (int j = 0; j < T; j++) if (row == 0 ? i - j >= nearest : i - j == nearest) heard += map[r * T + j];
+        if (i >= nearest) ASSERT_GT(heard, 0.999);
     }
     posenc_model_free(m);
     PASS();
@@ -1510,12 +1668,13 @@ SUITE(learning)
     RUN_TEST(clipping_limits_the_norm_of_all_gradients_together);
     RUN_TEST(decay_shrinks_matrices_and_leaves_vectors);
     RUN_TEST(seed_decides_the_weights_and_nothing_else_does);
+    for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(first_values_are_as_described, k); }
 }
 
 SUITE(same_bits)
 {
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(ten_steps_have_the_same_bits_at_1_2_and_3_threads, k); }
-    RUN_TEST(callers_number_of_threads_comes_back);
+    RUN_TEST(threads_are_the_models_inside_and_the_callers_outside);
     for (int n = 1; n <= 2; n++) { label_test("threads_%d", n); RUN_TESTp(two_models_on_two_host_threads_do_not_disturb_each_other, n); }
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(batch_cut_in_two_gives_the_same_gradients, k); }
 }
@@ -1609,6 +1768,7 @@ SUITE(looking_inside)
 {
     static const struct { const char *name; int kind; const char *more; int segmented; } maps[] = {
         { "padded",       CLASSIFIER, "encoding=learned", 0 },
+        { "padded_by_4",  CLASSIFIER, "encoding=learned padding_token=4", 0 },
         { "causal",       NEXT_TOKEN, "encoding=t5", 0 },
         { "grouped",      MODERN,     "encoding=rope", 0 },
         { "turned_first", MODERN,     "encoding=lrope qk_norm=after", 0 },
@@ -1621,11 +1781,39 @@ SUITE(looking_inside)
     };
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(every_tensor_is_reached_by_its_name, k, all_names[k]); }
     RUN_TEST(activations_are_what_their_names_say);
+    RUN_TEST(large_vocabulary_is_taken_in_pieces);
     for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(loss_is_the_cross_entropy_of_the_logits, &kinds[k]); }
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         label_test("%s", maps[i].name);
         RUN_TESTp(attention_maps_are_those_the_model_used, maps[i].kind, maps[i].more, maps[i].segmented);
     }
+}
+
+SUITE(switches)
+{
+    static const char *const list[] = {
+        "causal=0", "window=2", "mask_padding=1", "mask_padding=1 padding_token=3", "norm=rmsnorm", "norm_place=post",
+        "norm_eps=0.1", "embedding_norm=1", "activation=relu", "activation=gelu_tanh", "activation=silu",
+        "activation=swiglu", "qk_norm=before", "qk_norm=after", "tied_head=1", "scale_embedding=1", "attention_scale=1",
+        "embedding_init=0.5", "kv_heads=2", "layers=1", "seed=1", "encoding=rope:base=100", "encoding=rope:dim=2",
+        "encoding=rope:layout=interleaved", "encoding=rope+alibi", "encoding=rope+alibi:bias_max=4",
+        "encoding=rope+learned:init=1", "encoding=rope+t5:buckets=4", "encoding=rope+sinusoidal:base=9"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        label_test("%s", list[i]);
+        RUN_TESTp(switch_changes_the_output, "", list[i]);
+    }
+    label_test("norm_eps_of_rmsnorm"); RUN_TESTp(switch_changes_the_output, "norm=rmsnorm", "norm_eps=0.1");
+    label_test("norm_eps_of_qk_norm");
+    RUN_TESTp(switch_changes_the_output, "norm=rmsnorm norm_eps=1e-12 qk_norm=before", "norm_eps=1e-11");
+    RUN_TEST(attention_scale_is_used);
+}
+
+SUITE(reach)
+{
+    label_test("distance_40"); RUN_TESTp(learned_biases_reach_beyond_the_context, 20, 128 - 40, 2);
+    label_test("distance_127"); RUN_TESTp(learned_biases_reach_beyond_the_context, 127, 128 - 127, 1);
+    label_test("the_clip"); RUN_TESTp(learned_biases_reach_beyond_the_context, 50, 0, 3);
 }
 
 SUITE(as_text)
@@ -1657,6 +1845,8 @@ int main(int argc, char **argv)
     RUN_SUITE(not_a_number);
     RUN_SUITE(refused);
     RUN_SUITE(looking_inside);
+    RUN_SUITE(switches);
+    RUN_SUITE(reach);
     RUN_SUITE(as_text);
     GREATEST_MAIN_END();
 }
