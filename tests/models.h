@@ -5,24 +5,27 @@
        fill_data(&d, m, 3, 7, 1);
        ASSERTm(check_text, m && train_steps(m, 0, 10));
 
-   Every helper that can fail leaves its reason in check_text. They are for POSIX: a test that includes
-   this file defines _POSIX_C_SOURCE or _DEFAULT_SOURCE first.                                      */
+   Every helper that can fail leaves its reason in check_text. They are for POSIX: a test that
+   includes this file defines _POSIX_C_SOURCE or _DEFAULT_SOURCE first.                           */
 #ifndef POSENC_TESTS_MODELS_H
 #define POSENC_TESTS_MODELS_H
 #include <unistd.h>
 
 /* The three kinds, two layers each: every test that loops over them says so by name. */
 static const struct kind { const char *name, *config; } kinds[] = {
-    { "classifier", "vocab=11 context=16 batch=3 classes=4 channels=16 heads=4 hidden=24 mask_padding=1" },
-    { "next_token", "vocab=11 context=16 batch=3 channels=16 heads=4 hidden=24 causal=1 activation=gelu" },
-    { "modern",     "vocab=11 context=16 batch=3 channels=16 heads=4 kv_heads=2 hidden=24 causal=1 norm=rmsnorm"
+    { "classifier",
+      "vocab=11 context=16 batch=3 classes=4 channels=16 heads=4 hidden=24 mask_padding=1" },
+    { "next_token",
+      "vocab=11 context=16 batch=3 channels=16 heads=4 hidden=24 causal=1 activation=gelu" },
+    { "modern",
+      "vocab=11 context=16 batch=3 channels=16 heads=4 kv_heads=2 hidden=24 causal=1 norm=rmsnorm"
                     " activation=swiglu no_bias=1 qk_norm=before tied_head=1" }
 };
 enum { CLASSIFIER, NEXT_TOKEN, MODERN, KINDS };
 #define EVERYWHERE_DROPPED \
     " dropout_embedding=0.1 dropout_attention=0.2 dropout_branch=0.15 dropout_hidden=0.25"
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -54,7 +57,7 @@ typedef struct data {
     double positions[DATA_ROOM];
 } data;
 
-/* a whole number in 0 .. n-1, from numbers of the caller's own: two threads may fill data at once */
+/* a whole number in 0 .. n-1, from the caller's own state: two threads may fill data at once */
 static inline int data_random(uint32_t *state, int n)
 {
     uint32_t x = *state += 0x9e3779b9u;
@@ -63,8 +66,8 @@ static inline int data_random(uint32_t *state, int n)
     return (int)(((uint64_t)(x ^ (x >> 16)) * (uint32_t)n) >> 32);
 }
 
-/* Random tokens and targets. Where padding is masked, row b ends in b padding tokens, the first row in
-   none; a next-token batch ignores every fifth target. Token 0 is kept for padding.                 */
+/* Random tokens and targets. Where padding is masked, row b ends in b padding tokens, the first
+   row in none; a next-token batch ignores every fifth target. Token 0 is kept for padding.       */
 static inline void fill_data(data *d, const posenc_model *m, int B, int T, uint32_t seed)
 {
     const posenc_config *c = posenc_model_config(m);
@@ -98,7 +101,7 @@ static inline void add_segments(data *d)
     d->batch.segments = d->segments;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* a fresh batch, forward, backward and update for each of the steps from..from+steps-1 */
 static inline int train_steps(posenc_model *m, int from, int steps)
@@ -123,17 +126,19 @@ static inline int train_steps(posenc_model *m, int from, int steps)
     return 1;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 enum { WEIGHTS, GRADIENTS, MOMENT1, MOMENT2 };
 static inline posenc_float *part_of(const posenc_tensor *t, int part)
 {
-    return part == WEIGHTS ? t->data : part == GRADIENTS ? t->grad : part == MOMENT1 ? t->moment1 : t->moment2;
+    if (part == WEIGHTS) return t->data;
+    return part == GRADIENTS ? t->grad : part == MOMENT1 ? t->moment1 : t->moment2;
 }
 /* all tensors of a part one behind the other; give it back with free() */
 static inline posenc_float *copy_of(posenc_model *m, int part)
 {
-    posenc_float *all = (posenc_float *)malloc((posenc_model_numbers(m) + 1) * sizeof *all), *at = all;
+    size_t n = posenc_model_numbers(m);
+    posenc_float *all = (posenc_float *)malloc((n + 1) * sizeof *all), *at = all;
     for (int i = 0; i < posenc_model_parameters(m) && all; i++) {
         const posenc_tensor *t = posenc_model_parameter(m, i);
         posenc_model_get(m, at, part_of(t, part), t->count);
@@ -148,19 +153,22 @@ static inline posenc_float *copy_tensor(posenc_model *m, const posenc_float *dat
     return copy;
 }
 
-/* 1 when each tensor of the part has the same bits in both models, or as near as the tolerance as a norm */
+/* 1 when each tensor of the part has the same bits in both models, or is as near as tolerance */
 static inline int same_part(posenc_model *a, posenc_model *b, int part, double tolerance)
 {
     int same = posenc_model_parameters(a) == posenc_model_parameters(b);
     if (!same) snprintf(check_text, sizeof check_text, "the models have different tensors");
     for (int i = 0; i < posenc_model_parameters(a) && same; i++) {
         const posenc_tensor *s = posenc_model_parameter(a, i), *t = posenc_model_parameter(b, i);
-        posenc_float *x = copy_tensor(a, part_of(s, part), s->count), *y = copy_tensor(b, part_of(t, part), t->count);
+        posenc_float *x = copy_tensor(a, part_of(s, part), s->count);
+        posenc_float *y = copy_tensor(b, part_of(t, part), t->count);
         double off = s->count == t->count ? norm_diff(y, x, s->count) : HUGE_VAL;
         same = s->count == t->count && !strcmp(s->name, t->name);
         if (tolerance > 0) same = same && off <= tolerance;
         else               same = same && !memcmp(x, y, s->count * sizeof *x);
-        if (!same) snprintf(check_text, sizeof check_text, "part %d of %s differs by %.3g of its norm", part, s->name, off);
+        if (!same)
+            snprintf(check_text, sizeof check_text, "part %d of %s differs by %.3g of its norm",
+                     part, s->name, off);
         free(x);
         free(y);
     }
@@ -170,11 +178,12 @@ static inline int same_part(posenc_model *a, posenc_model *b, int part, double t
 static inline int same_state(posenc_model *a, posenc_model *b)
 {
     if (posenc_model_steps(a) != posenc_model_steps(b)) {
-        snprintf(check_text, sizeof check_text, "step %lu against %lu", (unsigned long)posenc_model_steps(a),
-                 (unsigned long)posenc_model_steps(b));
+        snprintf(check_text, sizeof check_text, "step %lu against %lu",
+                 (unsigned long)posenc_model_steps(a), (unsigned long)posenc_model_steps(b));
         return 0;
     }
-    return same_part(a, b, WEIGHTS, 0) && same_part(a, b, MOMENT1, 0) && same_part(a, b, MOMENT2, 0);
+    return same_part(a, b, WEIGHTS, 0) && same_part(a, b, MOMENT1, 0)
+        && same_part(a, b, MOMENT2, 0);
 }
 
 /* does the text hold the pieces, all of them, wherever they stand? NULL ends the list */
@@ -193,12 +202,13 @@ static inline int mentions(const char *text, ...)
     return all;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* a name of our own in the folder for such things */
 static inline void temporary_path(char *path, size_t room, const char *name)
 {
     const char *folder = getenv("TMPDIR");
-    snprintf(path, room, "%s/posenc_%s_%ld", folder && *folder ? folder : "/tmp", name, (long)getpid());
+    snprintf(path, room, "%s/posenc_%s_%ld", folder && *folder ? folder : "/tmp", name,
+             (long)getpid());
 }
 #endif

@@ -1,11 +1,11 @@
-/* Who asks for memory, when, how much, and what happens when there is none. Every allocation of the library
-   goes through the two hooks below.                                                                     */
+/* Who asks for memory, when, how much, and what happens when there is none. Every allocation of
+   the library goes through the two hooks below.                                                  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 
 enum { LOG = 16 };
-static size_t asked[LOG];                                 /* sizes of the first allocations, in order     */
+static size_t asked[LOG];                         /* sizes of the first allocations, in order     */
 static int made, live, fail_at = -1, fill = 0xA5;
 static size_t asked_bytes;
 
@@ -17,7 +17,7 @@ static void *hooked_malloc(size_t bytes)
     asked_bytes += bytes;
     if (!block) return NULL;
     memcpy(block, &bytes, sizeof bytes);
-    memset(block + 16, fill, bytes);                      /* nobody may count on zeros                    */
+    memset(block + 16, fill, bytes);              /* nobody may count on zeros                    */
     live++;
     return block + 16;
 }
@@ -39,7 +39,8 @@ static void hooked_free(void *memory)
 #include "every_layer.h"
 
 enum { B = 3, T = 7 };
-static const char *const rich_encoding[KINDS] = { "learned+relative", "continuous+t5+sinusoidal", "lrope+alibi" };
+static const char *const rich_encoding[KINDS] = { "learned+relative", "continuous+t5+sinusoidal",
+                                                  "lrope+alibi" };
 
 static void start_counting(int fail)
 {
@@ -49,7 +50,7 @@ static void start_counting(int fail)
     memset(asked, 0, sizeof asked);
 }
 
-/* ---- how much, and when -------------------------------------------------------------------------------- */
+/* ---- how much, and when ---------------------------------------------------------------------- */
 
 /* is there an allocation of this size among the first n? */
 static int was_asked(size_t bytes, int n)
@@ -86,7 +87,8 @@ TEST model_takes_the_bytes_that_were_announced(int k, const char *more)
 
 TEST nothing_is_allocated_inside_a_step(int k)
 {
-    posenc_model *m = make_model("%s encoding=%s" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
+    posenc_model *m = make_model("%s encoding=%s" EVERYWHERE_DROPPED, kinds[k].config,
+                                 rich_encoding[k]);
     posenc_float logits[1024];
     posenc_optimizer o;
     posenc_error why;
@@ -95,7 +97,7 @@ TEST nothing_is_allocated_inside_a_step(int k)
     ASSERTm(check_text, m);
     memset(&o, 0, sizeof o);
     o.clip = 1;
-    start_counting(0);                                    /* and the first that is tried fails            */
+    start_counting(0);                            /* and the first that is tried fails            */
     for (int step = 0; step < 3; step++) {
         fill_data(&d, m, B, T - step, (uint32_t)step);
         if (step == 1) { add_positions(&d); add_segments(&d); }
@@ -117,7 +119,7 @@ TEST result_does_not_depend_on_what_was_in_memory(int k)
 {
     posenc_model *m[2];
     for (int i = 0; i < 2; i++) {
-        fill = i ? 0x3C : 0xFF;                                       /* small numbers; not a number */
+        fill = i ? 0x3C : 0xFF;                                    /* small numbers; not a number */
         m[i] = make_model("%s encoding=%s" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
         ASSERTm(check_text, m[i] && train_steps(m[i], 0, 4));
     }
@@ -138,24 +140,25 @@ TEST doors_one_and_two_allocate_nothing(const layer_run *layer)
     PASS();
 }
 
-/* ---- when there is none ------------------------------------------------------------------------------------ */
+/* ---- when there is none ---------------------------------------------------------------------- */
 
-/* each allocation of a call fails in turn, LEAST of them or more; without a failure the call succeeds */
-#define FAIL_EACH(LEAST, CALL) do {                                                                      \
-        int failing_ = 0, held_ = live;                                                                  \
-        for (;; failing_++) {                                                                            \
-            posenc_status status_;                                                                       \
-            start_counting(failing_);                                                                    \
-            why.text[0] = 0;                                                                             \
-            status_ = CALL;                                                                              \
-            fail_at = -1;                                                                                \
-            if (status_ == POSENC_OK) break;                                                             \
-            ASSERT_EQm(why.text, POSENC_OUT_OF_MEMORY, status_);                                         \
-            ASSERTm(check_text, mentions(why.text, "no memory", (char *)0));                             \
-            ASSERT_EQm("a failed call left something behind", held_, live);                              \
-            ASSERT(failing_ < 100);                                                                      \
-        }                                                                                                \
-        ASSERT_GTEm("fewer allocations failed than should", failing_, (LEAST));                          \
+/* each allocation of a call fails in turn, LEAST of them or more; without a failure the call
+   succeeds                                                                                       */
+#define FAIL_EACH(LEAST, CALL) do {                                                                \
+        int failing_ = 0, held_ = live;                                                            \
+        for (;; failing_++) {                                                                      \
+            posenc_status status_;                                                                 \
+            start_counting(failing_);                                                              \
+            why.text[0] = 0;                                                                       \
+            status_ = CALL;                                                                        \
+            fail_at = -1;                                                                          \
+            if (status_ == POSENC_OK) break;                                                       \
+            ASSERT_EQm(why.text, POSENC_OUT_OF_MEMORY, status_);                                   \
+            ASSERTm(check_text, mentions(why.text, "no memory", (char *)0));                       \
+            ASSERT_EQm("a failed call left something behind", held_, live);                        \
+            ASSERT(failing_ < 100);                                                                \
+        }                                                                                          \
+        ASSERT_GTEm("fewer allocations failed than should", failing_, (LEAST));                    \
     } while (0)
 
 TEST create_without_memory_says_so_and_leaves_nothing(int k, int inference)
@@ -165,7 +168,8 @@ TEST create_without_memory_says_so_and_leaves_nothing(int k, int inference)
     posenc_error why;
     posenc_model *m = NULL;
     memset(&c, 0, sizeof c);
-    snprintf(text, sizeof text, "%s encoding=%s inference=%d", kinds[k].config, rich_encoding[k], inference);
+    snprintf(text, sizeof text, "%s encoding=%s inference=%d", kinds[k].config, rich_encoding[k],
+             inference);
     ASSERT_EQm(why.text, POSENC_OK, posenc_config_parse(&c, spec, text, &why));
     FAIL_EACH(inference ? 4 : 6, posenc_model_create(&m, &c, &why));
     posenc_model_free(m);
@@ -193,7 +197,7 @@ TEST save_and_load_without_memory_change_nothing(void)
     temporary_path(path, sizeof path, "allocations");
     FAIL_EACH(1, posenc_model_save(a, path, POSENC_WEIGHTS_AND_STATE, "old", &why));
     held = live;
-    for (int i = 0; ; i++) {                               /* a failed load leaves the weights alone       */
+    for (int i = 0; ; i++) {                      /* a failed load leaves the weights alone       */
         posenc_status status;
         start_counting(i);
         status = posenc_model_load(b, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why);
@@ -204,8 +208,9 @@ TEST save_and_load_without_memory_change_nothing(void)
         ASSERTm(check_text, same_state(b, twin));
     }
     ASSERTm(check_text, same_state(a, b));
-    start_counting(0);                                     /* a failed save leaves the old file alone      */
-    ASSERT_EQ(POSENC_OUT_OF_MEMORY, posenc_model_save(twin, path, POSENC_WEIGHTS_AND_STATE, "new", &why));
+    start_counting(0);                            /* a failed save leaves the old file alone      */
+    ASSERT_EQ(POSENC_OUT_OF_MEMORY,
+              posenc_model_save(twin, path, POSENC_WEIGHTS_AND_STATE, "new", &why));
     fail_at = -1;
     FAIL_EACH(1, posenc_checkpoint_config(&c, spec, path, &why));
     FAIL_EACH(1, posenc_model_load(twin, path, POSENC_WEIGHTS_AND_STATE, note, sizeof note, &why));
@@ -274,7 +279,7 @@ static void forget(void *nothing) { (void)nothing; live = 0; start_counting(-1);
 TEST small_file_cannot_ask_for_much(void)
 {
     posenc_model *m = make_model("%s", kinds[NEXT_TOKEN].config);
-    unsigned char bytes[64] = { 0, 0, 0, 4, 0, 0, 0, 0, '{', '}' };                /* 64 MB, it says */
+    unsigned char bytes[64] = { 0, 0, 0, 4, 0, 0, 0, 0, '{', '}' };             /* 64 MB, it says */
     char path[256];
     posenc_error why;
     FILE *f;
@@ -295,10 +300,13 @@ SUITE(allocations)
 {
     SET_SETUP(forget, NULL);
     for (int k = 0; k < KINDS; k++) {
-        label_test("%s", kinds[k].name); RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "");
-        label_test("%s_inference", kinds[k].name); RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "inference=1");
+        label_test("%s", kinds[k].name);
+        RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "");
+        label_test("%s_inference", kinds[k].name);
+        RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "inference=1");
         label_test("%s_large", kinds[k].name);
-        RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "layers=3 batch=7 context=61 embedding_norm=1 threads=5");
+        RUN_TESTp(model_takes_the_bytes_that_were_announced, k,
+                  "layers=3 batch=7 context=61 embedding_norm=1 threads=5");
         label_test("%s", kinds[k].name); RUN_TESTp(nothing_is_allocated_inside_a_step, k);
         label_test("%s", kinds[k].name); RUN_TESTp(result_does_not_depend_on_what_was_in_memory, k);
     }
@@ -312,8 +320,10 @@ SUITE(no_memory)
 {
     SET_SETUP(forget, NULL);
     for (int k = 0; k < KINDS; k++) {
-        label_test("%s", kinds[k].name); RUN_TESTp(create_without_memory_says_so_and_leaves_nothing, k, 0);
-        label_test("%s_inference", kinds[k].name); RUN_TESTp(create_without_memory_says_so_and_leaves_nothing, k, 1);
+        label_test("%s", kinds[k].name);
+        RUN_TESTp(create_without_memory_says_so_and_leaves_nothing, k, 0);
+        label_test("%s_inference", kinds[k].name);
+        RUN_TESTp(create_without_memory_says_so_and_leaves_nothing, k, 1);
         label_test("%s", kinds[k].name); RUN_TESTp(attention_map_without_memory_says_so, k);
     }
     RUN_TEST(save_and_load_without_memory_change_nothing);

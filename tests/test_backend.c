@@ -1,6 +1,6 @@
-/* A back end whose memory nobody can touch: its arenas are unreadable except while one of its own functions
-   runs. Whatever looks into a tensor from the host's side, in the transformer, the checkpoint or the maps,
-   dies here. What it computes is the CPU's, so the bits must be too.                                    */
+/* A back end whose memory nobody can touch: its arenas are unreadable except while one of its
+   own functions runs. Whatever looks into a tensor from the host's side, in the transformer, the
+   checkpoint or the maps, dies here. What it computes is the CPU's, so the bits must be too.     */
 #define _DEFAULT_SOURCE
 #include "posenc.h"
 #include "check.h"
@@ -12,12 +12,12 @@
 
 enum { B = 3, T = 7 };
 
-/* ---- the memory ------------------------------------------------------------------------------------- */
+/* ---- the memory ------------------------------------------------------------------------------ */
 
 enum { ARENAS = 32 };
 static struct arena { char *pages, *memory; size_t bytes; } arenas[ARENAS];
 static int inside, refuse_alloc = -1, allocated;
-static const char *trouble;                               /* what sync will report                        */
+static const char *trouble;                       /* what sync will report                        */
 
 static void protect(int how)
 {
@@ -27,8 +27,8 @@ static void protect(int how)
 static void enter(void) { if (inside++ == 0) protect(PROT_READ | PROT_WRITE); }
 static void leave(void) { if (--inside == 0) protect(PROT_NONE); }
 
-/* The end of the memory is the end of a page and the next one belongs to nobody: a function that writes
-   past the arena is caught as well.                                                                      */
+/* The end of the memory is the end of a page and the next one belongs to nobody: a function that
+   writes past the arena is caught as well.                                                       */
 static void *locked_alloc(void *user, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page + page;
@@ -52,7 +52,7 @@ static void locked_release(void *user, void *memory)
         memset(&arenas[i], 0, sizeof arenas[i]);
         return;
     }
-    abort();                                                            /* not ours, or released twice */
+    abort();                                                       /* not ours, or released twice */
 }
 static int arenas_left(void)
 {
@@ -61,77 +61,82 @@ static int arenas_left(void)
     return n;
 }
 
-/* ---- the table: every entry of posenc_backend, with its arguments once as declared and once as passed on -- */
+/* ---- the table --------------------------------------------------------------------------------
+   Every entry of posenc_backend, with its arguments once as declared and once as passed on.      */
 
 #define FLOATS posenc_float *
 #define CONSTS const posenc_float *
-#define MEMORY(X)                                                                                        \
-    X(upload,   (void *u, void *a, const void *b, size_t n), (u, a, b, n))                               \
-    X(download, (void *u, void *a, const void *b, size_t n), (u, a, b, n))                               \
-    X(zero,     (void *u, void *a, size_t n), (u, a, n))                                                 \
+#define MEMORY(X)                                                                                  \
+    X(upload,   (void *u, void *a, const void *b, size_t n), (u, a, b, n))                         \
+    X(download, (void *u, void *a, const void *b, size_t n), (u, a, b, n))                         \
+    X(zero,     (void *u, void *a, size_t n), (u, a, n))                                           \
     X(copy,     (void *u, void *a, const void *b, size_t n), (u, a, b, n))
-#define LAYERS(X)                                                                                        \
-    X(linear_forward,  (FLOATS a, CONSTS b, CONSTS c, CONSTS d, int i, int j, int k),                    \
-                       (a, b, c, d, i, j, k))                                                            \
-    X(linear_backward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, int i, int j, int k, int l), \
-                       (a, b, c, d, e, f, i, j, k, l))                                                   \
-    X(layernorm_forward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, double x, int i, int j),   \
-                       (a, b, c, d, e, f, x, i, j))                                                      \
-    X(layernorm_backward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, CONSTS g, CONSTS h,       \
-                       int i, int j), (a, b, c, d, e, f, g, h, i, j))                                    \
-    X(rmsnorm_forward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, double x, int i, int j),                 \
-                       (a, b, c, d, x, i, j))                                                            \
-    X(rmsnorm_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, CONSTS f, int i, int j),      \
-                       (a, b, c, d, e, f, i, j))                                                         \
-    X(activation_forward, (FLOATS a, CONSTS b, int i, size_t n), (a, b, i, n))                           \
-    X(activation_backward, (FLOATS a, CONSTS b, CONSTS c, int i, size_t n), (a, b, c, i, n))             \
-    X(swiglu_forward,  (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                           \
-    X(swiglu_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, size_t n), (a, b, c, d, e, n)) \
-    X(dropout_apply,   (FLOATS a, CONSTS b, size_t n, posenc_dropout how), (a, b, n, how))               \
-    X(residual,        (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                           \
-    X(embedding_forward, (FLOATS a, const int *b, CONSTS c, double x, int i, int j, int k, int l),       \
-                       (a, b, c, x, i, j, k, l))                                                         \
-    X(embedding_backward, (FLOATS a, CONSTS b, const int *c, double x, int i, int j, int k),             \
-                       (a, b, c, x, i, j, k))                                                            \
-    X(pool_forward,    (FLOATS a, CONSTS b, const unsigned char *c, int i, int j, int k),                \
-                       (a, b, c, i, j, k))                                                               \
-    X(pool_backward,   (FLOATS a, CONSTS b, const unsigned char *c, int i, int j, int k),                \
-                       (a, b, c, i, j, k))                                                               \
-    X(head_loss,       (FLOATS a, FLOATS b, FLOATS c, FLOATS d, CONSTS e, CONSTS f, CONSTS g, const int *h,      \
-                       double x, int i, int j, int k, FLOATS s), (a, b, c, d, e, f, g, h, x, i, j, k, s))\
-    X(attention_forward, (posenc_heads a, FLOATS b, posenc_heads c, posenc_heads d, posenc_heads e,      \
-                       const posenc_attention *how, FLOATS s), (a, b, c, d, e, how, s))                  \
-    X(attention_backward, (posenc_heads a, posenc_heads b, posenc_heads c, FLOATS d, posenc_heads e,     \
-                       posenc_heads f, CONSTS g, posenc_heads h, posenc_heads i, posenc_heads j,         \
-                       const posenc_attention *how, FLOATS s), (a, b, c, d, e, f, g, h, i, j, how, s))   \
-    X(rows_forward,    (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                       \
-    X(rows_backward,   (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                       \
-    X(turns_fill,      (posenc_turns a, const double *b, const double *c, CONSTS d, double x),           \
-                       (a, b, c, d, x))                                                                  \
-    X(turns_backward,  (FLOATS a, posenc_heads b, posenc_heads c, posenc_turns d, const double *e,       \
-                       const double *f), (a, b, c, d, e, f))                                             \
-    X(turn,            (posenc_heads a, posenc_turns b), (a, b))                                         \
-    X(turn_back,       (posenc_heads a, posenc_turns b), (a, b))                                         \
-    X(gather_forward,  (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k))      \
-    X(gather_backward, (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k))      \
-    X(optimizer_apply, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, size_t n, const posenc_optimizer *o, double x,   \
-                       double y, double z, uint64_t t), (a, b, c, d, n, o, x, y, z, t))
+#define LAYERS(X)                                                                                  \
+    X(linear_forward, (FLOATS a, CONSTS b, CONSTS c, CONSTS d, int i, int j, int k),               \
+      (a, b, c, d, i, j, k))                                                                       \
+    X(linear_backward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, int i, int j,  \
+      int k, int l), (a, b, c, d, e, f, i, j, k, l))                                               \
+    X(layernorm_forward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, double x,    \
+      int i, int j), (a, b, c, d, e, f, x, i, j))                                                  \
+    X(layernorm_backward, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, CONSTS g,   \
+      CONSTS h, int i, int j), (a, b, c, d, e, f, g, h, i, j))                                     \
+    X(rmsnorm_forward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, double x, int i, int j),           \
+      (a, b, c, d, x, i, j))                                                                       \
+    X(rmsnorm_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, CONSTS f, int i, int j),\
+      (a, b, c, d, e, f, i, j))                                                                    \
+    X(activation_forward, (FLOATS a, CONSTS b, int i, size_t n), (a, b, i, n))                     \
+    X(activation_backward, (FLOATS a, CONSTS b, CONSTS c, int i, size_t n), (a, b, c, i, n))       \
+    X(swiglu_forward, (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                      \
+    X(swiglu_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, size_t n),               \
+      (a, b, c, d, e, n))                                                                          \
+    X(dropout_apply, (FLOATS a, CONSTS b, size_t n, posenc_dropout how), (a, b, n, how))           \
+    X(residual, (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                            \
+    X(embedding_forward, (FLOATS a, const int *b, CONSTS c, double x, int i, int j, int k, int l), \
+      (a, b, c, x, i, j, k, l))                                                                    \
+    X(embedding_backward, (FLOATS a, CONSTS b, const int *c, double x, int i, int j, int k),       \
+      (a, b, c, x, i, j, k))                                                                       \
+    X(pool_forward, (FLOATS a, CONSTS b, const unsigned char *c, int i, int j, int k),             \
+      (a, b, c, i, j, k))                                                                          \
+    X(pool_backward, (FLOATS a, CONSTS b, const unsigned char *c, int i, int j, int k),            \
+      (a, b, c, i, j, k))                                                                          \
+    X(head_loss, (FLOATS a, FLOATS b, FLOATS c, FLOATS d, CONSTS e, CONSTS f, CONSTS g,            \
+      const int *h, double x, int i, int j, int k, FLOATS s),                                      \
+      (a, b, c, d, e, f, g, h, x, i, j, k, s))                                                     \
+    X(attention_forward, (posenc_heads a, FLOATS b, posenc_heads c, posenc_heads d, posenc_heads e,\
+      const posenc_attention *how, FLOATS s), (a, b, c, d, e, how, s))                             \
+    X(attention_backward, (posenc_heads a, posenc_heads b, posenc_heads c, FLOATS d,               \
+      posenc_heads e, posenc_heads f, CONSTS g, posenc_heads h, posenc_heads i, posenc_heads j,    \
+      const posenc_attention *how, FLOATS s), (a, b, c, d, e, f, g, h, i, j, how, s))              \
+    X(rows_forward, (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                    \
+    X(rows_backward, (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                   \
+    X(turns_fill, (posenc_turns a, const double *b, const double *c, CONSTS d, double x),          \
+      (a, b, c, d, x))                                                                             \
+    X(turns_backward, (FLOATS a, posenc_heads b, posenc_heads c, posenc_turns d, const double *e,  \
+      const double *f), (a, b, c, d, e, f))                                                        \
+    X(turn, (posenc_heads a, posenc_turns b), (a, b))                                              \
+    X(turn_back, (posenc_heads a, posenc_turns b), (a, b))                                         \
+    X(gather_forward, (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k)) \
+    X(gather_backward, (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k))\
+    X(optimizer_apply, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, size_t n,                          \
+      const posenc_optimizer *o, double x, double y, double z, uint64_t t),                        \
+      (a, b, c, d, n, o, x, y, z, t))
 
 #define X(name, parameters, arguments) CALLED_##name,
 enum { CALLED_alloc, CALLED_release, CALLED_sync, CALLED_sum_squares, MEMORY(X) LAYERS(X) ENTRIES };
 #undef X
 #define X(name, parameters, arguments) #name,
-static const char *const entry_name[ENTRIES] = { "alloc", "release", "sync", "sum_squares", MEMORY(X) LAYERS(X) };
+static const char *const entry_name[ENTRIES] = { "alloc", "release", "sync", "sum_squares",
+                                                 MEMORY(X) LAYERS(X) };
 #undef X
 static unsigned long called[ENTRIES];
 
-#define X(name, parameters, arguments)                                                                   \
-    static void locked_##name parameters                                                                 \
-    {                                                                                                    \
-        called[CALLED_##name]++;                                                                         \
-        enter();                                                                                         \
-        posenc_cpu_backend()->name arguments;                                                            \
-        leave();                                                                                         \
+#define X(name, parameters, arguments)                                                             \
+    static void locked_##name parameters                                                           \
+    {                                                                                              \
+        called[CALLED_##name]++;                                                                   \
+        enter();                                                                                   \
+        posenc_cpu_backend()->name arguments;                                                      \
+        leave();                                                                                   \
     }
 MEMORY(X)
 LAYERS(X)
@@ -145,9 +150,22 @@ static double locked_sum_squares(const posenc_float *x, size_t n)
     leave();
     return sum;
 }
-static void *counted_alloc(void *user, size_t bytes)      { called[CALLED_alloc]++; return locked_alloc(user, bytes); }
-static void counted_release(void *user, void *memory)     { called[CALLED_release]++; locked_release(user, memory); }
-static const char *locked_sync(void *user)                { called[CALLED_sync]++; (void)user; return trouble; }
+static void *counted_alloc(void *user, size_t bytes)
+{
+    called[CALLED_alloc]++;
+    return locked_alloc(user, bytes);
+}
+static void counted_release(void *user, void *memory)
+{
+    called[CALLED_release]++;
+    locked_release(user, memory);
+}
+static const char *locked_sync(void *user)
+{
+    called[CALLED_sync]++;
+    (void)user;
+    return trouble;
+}
 
 static const posenc_backend *locked(void)
 {
@@ -165,12 +183,13 @@ static const posenc_backend *locked(void)
     return &b;
 }
 
-/* ---- the tests ------------------------------------------------------------------------------------------- */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 /* An entry added to the table must be added here, or this back end would not be complete. */
 TEST every_entry_of_the_table_is_wrapped(void)
 {
-    ASSERT_EQ(sizeof(posenc_backend), sizeof(char *) + sizeof(void *) + ENTRIES * sizeof(void (*)(void)));
+    ASSERT_EQ(sizeof(posenc_backend),
+              sizeof(char *) + sizeof(void *) + ENTRIES * sizeof(void (*)(void)));
     PASS();
 }
 
@@ -196,7 +215,7 @@ TEST reading_a_tensor_from_outside_is_deadly(int writing)
     }
     ASSERT_EQ(child, waitpid(child, &status, 0));
     ASSERT(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS));
-    posenc_model_get(m, &got, (const posenc_float *)(x + 3), 1);                  /* the front door works */
+    posenc_model_get(m, &got, (const posenc_float *)(x + 3), 1);          /* the front door works */
     ASSERT(got == got);
     posenc_model_free(m);
     PASS();
@@ -228,7 +247,8 @@ TEST trains_with_the_cpus_bits(int k, const char *more)
         ASSERTm(check_text, same_part(a, b, GRADIENTS, 0));
         ASSERT_EQm(why.text, POSENC_OK, posenc_model_logits(a, ours[0], 0, rows, &why));
         ASSERT_EQm(why.text, POSENC_OK, posenc_model_logits(b, theirs[0], 0, rows, &why));
-        ASSERT(same_numbers(ours[0], theirs[0], (size_t)rows * (posenc_model_config(a)->classes ? 4 : 11)));
+        ASSERT(same_numbers(ours[0], theirs[0],
+                            (size_t)rows * (posenc_model_config(a)->classes ? 4 : 11)));
         for (int layer = 0; layer < 2; layer++) {
             ASSERT_EQm(why.text, POSENC_OK, posenc_model_attention(a, ours[1], layer, &why));
             ASSERT_EQm(why.text, POSENC_OK, posenc_model_attention(b, theirs[1], layer, &why));
@@ -245,7 +265,8 @@ TEST inference_runs_locked_too(int k)
 {
     static posenc_float ours[4096], theirs[4096];
     posenc_model *a = make_model_on(NULL, "%s encoding=rope+learned inference=1", kinds[k].config);
-    posenc_model *b = make_model_on(locked(), "%s encoding=rope+learned inference=1", kinds[k].config);
+    posenc_model *b = make_model_on(locked(), "%s encoding=rope+learned inference=1",
+                                    kinds[k].config);
     posenc_error why;
     data d;
     ASSERTm(check_text, a && b);
@@ -286,7 +307,8 @@ TEST checkpoint_goes_through_the_table(void)
     temporary_path(path, sizeof path, "backend");
     ASSERTm(check_text, a && b && train_steps(a, 0, 3));
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(a, path, POSENC_WEIGHTS_AND_STATE, "", &why));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(b, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_load(b, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     ASSERTm(check_text, same_state(a, b));
     remove(path);
     posenc_model_free(a);
@@ -315,7 +337,8 @@ TEST trouble_of_the_device_reaches_the_caller(void)
     why.text[0] = 0;
     ASSERT_NEQ(POSENC_OK, posenc_model_update(m, &o, 1e-3, NULL, &why));
     ASSERTm(check_text, mentions(why.text, trouble, (char *)0));
-    ASSERT_NEQm("logits of a failed forward", POSENC_OK, posenc_model_logits(m, logits, 0, 1, &why));
+    ASSERT_NEQm("logits of a failed forward", POSENC_OK,
+                posenc_model_logits(m, logits, 0, 1, &why));
     trouble = NULL;
     ASSERT_EQ(POSENC_OK, posenc_model_forward(m, &d.batch, &why));
     posenc_model_free(m);
@@ -347,9 +370,11 @@ SUITE(locked_back_end)
 {
     static const struct { const char *name; int kind; const char *more; } variants[] = {
         { "classifier_dropped", CLASSIFIER, "encoding=learned+relative" EVERYWHERE_DROPPED },
-        { "post_norm",          NEXT_TOKEN, "encoding=continuous norm_place=post embedding_norm=1" EVERYWHERE_DROPPED },
+        { "post_norm",          NEXT_TOKEN,
+          "encoding=continuous norm_place=post embedding_norm=1" EVERYWHERE_DROPPED },
         { "turned_first",       MODERN,     "encoding=lrope qk_norm=after" EVERYWHERE_DROPPED },
-        { "several_encodings",  MODERN,     "encoding=learned+sinusoidal+continuous+lrope+relative+t5+alibi" },
+        { "several_encodings",  MODERN,
+          "encoding=learned+sinusoidal+continuous+lrope+relative+t5+alibi" },
         { "two_threads",        MODERN,     "encoding=rope threads=2 channels=64 hidden=256" }
     };
     RUN_TEST(every_entry_of_the_table_is_wrapped);
@@ -367,7 +392,10 @@ SUITE(locked_back_end)
         label_test("%s", variants[i].name);
         RUN_TESTp(trains_with_the_cpus_bits, variants[i].kind, variants[i].more);
     }
-    for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(inference_runs_locked_too, k); }
+    for (int k = 0; k < KINDS; k++) {
+        label_test("%s", kinds[k].name);
+        RUN_TESTp(inference_runs_locked_too, k);
+    }
     RUN_TEST(culprit_is_found_without_looking_in);
     RUN_TEST(checkpoint_goes_through_the_table);
     RUN_TEST(trouble_of_the_device_reaches_the_caller);
@@ -378,7 +406,10 @@ SUITE(locked_back_end)
 /* last: what the models above never used is dead weight in the table, or a hole in these tests */
 SUITE(whole_table)
 {
-    for (int i = 0; i < ENTRIES; i++) { label_test("%s", entry_name[i]); RUN_TESTp(entry_was_called, i); }
+    for (int i = 0; i < ENTRIES; i++) {
+        label_test("%s", entry_name[i]);
+        RUN_TESTp(entry_was_called, i);
+    }
 }
 
 GREATEST_MAIN_DEFS();

@@ -1,9 +1,10 @@
-/* Checkpoints: what is saved comes back bit for bit, a run that was stopped goes on as if it had not been,
-   and no file, however it was made, does anything but load or be refused with a sentence.               */
+/* Checkpoints: what is saved comes back bit for bit, a run that was stopped goes on as if it had
+   not been, and no file, however it was made, does anything but load or be refused with a
+   sentence.                                                                                      */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <string.h>
-static void *rubbish(size_t bytes)                        /* memory that is anything but zero             */
+static void *rubbish(size_t bytes)                /* memory that is anything but zero             */
 {
     void *memory = malloc(bytes);
     if (memory) memset(memory, 0xA5, bytes);
@@ -22,13 +23,15 @@ static void *rubbish(size_t bytes)                        /* memory that is anyt
 #include <sys/wait.h>
 #include <time.h>
 
-static const char *const rich_encoding[KINDS] = { "learned+relative", "continuous:hidden=8+t5", "lrope+alibi" };
-static char path[256], temporary[260];                    /* the checkpoint, and what it is called first  */
+static const char *const rich_encoding[KINDS] = { "learned+relative", "continuous:hidden=8+t5",
+                                                  "lrope+alibi" };
+static char path[256], temporary[260];            /* the checkpoint, and what it is called first  */
 
 /* a model small enough that all of its file can be spoilt byte by byte */
-#define SMALL "vocab=5 context=4 layers=1 channels=4 heads=2 hidden=4 no_bias=1 norm=rmsnorm causal=1"
+#define SMALL "vocab=5 context=4 layers=1 channels=4 heads=2 hidden=4 no_bias=1 norm=rmsnorm " \
+              "causal=1"
 
-/* ---- whole files in memory ------------------------------------------------------------------------------ */
+/* ---- whole files in memory ------------------------------------------------------------------- */
 
 typedef struct file { unsigned char *at; size_t n; } file;
 
@@ -97,20 +100,26 @@ static posenc_model *saved_model(int what, const char *config)
     return NULL;
 }
 
-/* ---- what is saved comes back -------------------------------------------------------------------------------- */
+/* ---- what is saved comes back ---------------------------------------------------------------- */
 
 TEST resumed_run_has_the_bits_of_the_uninterrupted_one(int k)
 {
-    posenc_model *whole = make_model("%s encoding=%s seed=3" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
-    posenc_model *half = make_model("%s encoding=%s seed=3" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
-    posenc_model *rest = make_model("%s encoding=%s seed=4" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
+    posenc_model *whole = make_model("%s encoding=%s seed=3" EVERYWHERE_DROPPED, kinds[k].config,
+                                     rich_encoding[k]);
+    posenc_model *half = make_model("%s encoding=%s seed=3" EVERYWHERE_DROPPED, kinds[k].config,
+                                    rich_encoding[k]);
+    posenc_model *rest = make_model("%s encoding=%s seed=4" EVERYWHERE_DROPPED, kinds[k].config,
+                                    rich_encoding[k]);
     posenc_error why;
     ASSERTm(check_text, whole && half && rest);
-    ASSERTm(check_text, train_steps(whole, 0, 10) && train_steps(half, 0, 5) && train_steps(rest, 0, 1));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(half, path, POSENC_WEIGHTS_AND_STATE, NULL, &why));
+    ASSERTm(check_text, train_steps(whole, 0, 10) && train_steps(half, 0, 5)
+            && train_steps(rest, 0, 1));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_save(half, path, POSENC_WEIGHTS_AND_STATE, NULL, &why));
     ASSERT_FALSE(exists(temporary));
     posenc_model_free(half);
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(rest, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_load(rest, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     ASSERT_EQ(5, posenc_model_steps(rest));
     ASSERT_EQm("the seed is part of the state", 3, posenc_model_config(rest)->seed);
     ASSERTm(check_text, train_steps(rest, 5, 5) && same_state(whole, rest));
@@ -119,10 +128,11 @@ TEST resumed_run_has_the_bits_of_the_uninterrupted_one(int k)
     PASS();
 }
 
-/* The same with nothing left of the first process but the file: the second learns from it what to make. */
+/* The same with nothing left of the first process but the file, which says what to make. */
 TEST run_goes_on_in_another_process(void)
 {
-    posenc_model *whole = make_model("%s encoding=lrope" EVERYWHERE_DROPPED, kinds[MODERN].config), *end;
+    posenc_model *whole = make_model("%s encoding=lrope" EVERYWHERE_DROPPED, kinds[MODERN].config);
+    posenc_model *end;
     posenc_error why;
     int status = 0;
     ASSERTm(check_text, whole);
@@ -141,10 +151,11 @@ TEST run_goes_on_in_another_process(void)
             } else if (posenc_checkpoint_config(&c, spec, path, &why) == POSENC_OK) {
                 c.threads = 1;
                 posenc_model_create(&m, &c, &why);
-                if (!m || posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why) != POSENC_OK) _exit(2);
+                if (!m) _exit(2);
+                if (posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why)) _exit(2);
             }
             if (!m || !train_steps(m, 5 * half, 5)) _exit(3);
-            _exit(posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, NULL, &why) == POSENC_OK ? 0 : 4);
+            _exit(posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, NULL, &why) ? 4 : 0);
         }
         ASSERT_EQ(child, waitpid(child, &status, 0));
         ASSERT(WIFEXITED(status));
@@ -152,7 +163,8 @@ TEST run_goes_on_in_another_process(void)
     }
     end = make_model("%s encoding=lrope" EVERYWHERE_DROPPED, kinds[MODERN].config);
     ASSERTm(check_text, end && train_steps(whole, 0, 10));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(end, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_load(end, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     ASSERTm(check_text, same_state(whole, end));
     posenc_model_free(whole);
     posenc_model_free(end);
@@ -174,12 +186,13 @@ TEST killed_while_saving_leaves_a_whole_file(void)
         child = fork();
         ASSERT(child >= 0);
         while (child == 0)
-            if (posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "again", &why) != POSENC_OK) _exit(1);
+            if (posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "again", &why)) _exit(1);
         nanosleep(&pause, NULL);
         kill(child, SIGKILL);
         ASSERT_EQ(child, waitpid(child, &status, 0));
         ASSERTm("the child stopped by itself: it could not save", WIFSIGNALED(status));
-        ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+        ASSERT_EQm(why.text, POSENC_OK,
+                   posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     }
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "", &why));
     ASSERT_FALSEm("a save removes what a killed one left", exists(temporary));
@@ -232,7 +245,8 @@ TEST note_comes_back_as_it_was(const char *note)
     ASSERTm(check_text, m);
     memset(got, 'x', sizeof got);
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(m, path, POSENC_WEIGHTS, note, &why));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, got, sizeof got, &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_load(m, path, POSENC_WEIGHTS, got, sizeof got, &why));
     ASSERT_STR_EQ(note ? note : "", got);
     memset(small, 'x', sizeof small);
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, small, 5, &why));
@@ -242,11 +256,12 @@ TEST note_comes_back_as_it_was(const char *note)
     PASS();
 }
 
-/* As other programs write it: with escapes for everything outside ASCII, beyond 16 bits as two halves. */
+/* As other programs write it: escapes outside ASCII, in two halves beyond 16 bits. */
 TEST note_of_others_is_read_with_all_its_escapes(void)
 {
     posenc_model *m = saved_model(POSENC_WEIGHTS, SMALL);
-    static const char written[] = "\"note\":\"\\u00fc\\u20AC\\ud83d\\ude00 \\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\"";
+    static const char written[] = "\"note\":\"\\u00fc\\u20AC\\ud83d\\ude00 "
+                                  "\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\"";
     char *header, note[64], *found;
     posenc_error why;
     file f;
@@ -261,7 +276,8 @@ TEST note_of_others_is_read_with_all_its_escapes(void)
     memmove(found + strlen(written), found + 10, strlen(found + 10) + 1);
     memcpy(found, written, strlen(written));
     ASSERT(write_checkpoint(header, f.at + 8 + length, f.n - 8 - length));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, note, sizeof note, &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_load(m, path, POSENC_WEIGHTS, note, sizeof note, &why));
     ASSERT_STR_EQ("\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80 \"\\/\b\f\n\r\tA", note);
     free(header);
     free(f.at);
@@ -271,7 +287,8 @@ TEST note_of_others_is_read_with_all_its_escapes(void)
 
 TEST checkpoint_knows_its_config(int k)
 {
-    posenc_model *a = make_model("%s encoding=%s norm_eps=1e-06 seed=77", kinds[k].config, rich_encoding[k]), *b = NULL;
+    posenc_model *b = NULL, *a = make_model("%s encoding=%s norm_eps=1e-06 seed=77",
+                                            kinds[k].config, rich_encoding[k]);
     char spec[POSENC_SPEC_TEXT], one[2048], two[2048];
     posenc_config c, d;
     posenc_error why;
@@ -328,7 +345,7 @@ TEST file_holds_what_its_header_says(const char *name, int part)
     PASS();
 }
 
-/* ---- other people's number formats ------------------------------------------------------------------------------ */
+/* ---- other people's number formats ----------------------------------------------------------- */
 
 /* the value of a pattern of bits, from the definition of the format */
 static double value_of(unsigned bits, int exponent_bits, int fraction_bits)
@@ -343,7 +360,8 @@ static double value_of(unsigned bits, int exponent_bits, int fraction_bits)
 /* A file of one type whose largest tensor holds all 65,536 patterns of 16 bits. */
 TEST every_number_of_a_16_bit_format_is_read(const char *type, int exponent_bits, int fraction_bits)
 {
-    posenc_model *m = make_model("vocab=4096 context=4 layers=1 channels=16 heads=1 hidden=4 no_bias=1 tied_head=1");
+    posenc_model *m = make_model("vocab=4096 context=4 layers=1 channels=16 heads=1 hidden=4 "
+                                 "no_bias=1 tied_head=1");
     unsigned char *data_at = (unsigned char *)calloc(200000, 1);
     posenc_float *x;
     posenc_error why;
@@ -354,10 +372,13 @@ TEST every_number_of_a_16_bit_format_is_read(const char *type, int exponent_bits
     strcpy(header, "{");
     for (int i = 0; i < posenc_model_parameters(m); i++) {
         t = posenc_model_parameter(m, i);
-        used += (size_t)snprintf(header + used, sizeof header - used, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%d",
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%d",
                                  i ? "," : "", t->name, type, t->shape[0]);
-        if (t->dims == 2) used += (size_t)snprintf(header + used, sizeof header - used, ",%d", t->shape[1]);
-        used += (size_t)snprintf(header + used, sizeof header - used, "],\"data_offsets\":[%lu,%lu]}",
+        if (t->dims == 2)
+            used += (size_t)snprintf(header + used, sizeof header - used, ",%d", t->shape[1]);
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 "],\"data_offsets\":[%lu,%lu]}",
                                  (unsigned long)at, (unsigned long)(at + 2 * t->count));
         for (size_t k = 0; k < t->count && t->count == 65536; k++) {
             data_at[at + 2 * k] = (unsigned char)k;
@@ -382,7 +403,7 @@ TEST every_number_of_a_16_bit_format_is_read(const char *type, int exponent_bits
     PASS();
 }
 
-/* Tensors of four types in one file, in another order than the model's, with blanks between everything. */
+/* Tensors of four types in one file, in another order than the model's, with blanks all over. */
 TEST types_may_be_mixed_and_lie_in_any_order(void)
 {
     static const char *const types[] = { "F64", "F16", "F32", "BF16" };
@@ -399,7 +420,7 @@ TEST types_may_be_mixed_and_lie_in_any_order(void)
     for (int i = n - 1; i >= 0; i--) {
         posenc_tensor *t = posenc_model_parameter(m, i);
         int type = i % 4;
-        for (size_t k = 0; k < t->count; k++) {                         /* 1 + k/64: exact in all of them */
+        for (size_t k = 0; k < t->count; k++) {                 /* 1 + k/64: exact in all of them */
             double v = 1 + (double)(k % 64) / 64;
             float f = (float)v;
             uint32_t bits;
@@ -411,10 +432,14 @@ TEST types_may_be_mixed_and_lie_in_any_order(void)
             else                memcpy(data_at + at + 2 * k, &half, 2);
         }
         used += (size_t)snprintf(header + used, sizeof header - used,
-                                 "%s\n\t\"%s\" : { \"data_offsets\" : [ %lu , %lu ] , \"shape\" : [ %d", i == n - 1 ? "" : " ,",
-                                 t->name, (unsigned long)at, (unsigned long)(at + t->count * (size_t)width[type]), t->shape[0]);
-        if (t->dims == 2) used += (size_t)snprintf(header + used, sizeof header - used, " ,\r %d", t->shape[1]);
-        used += (size_t)snprintf(header + used, sizeof header - used, " ] , \"dtype\" : \"%s\" }", types[type]);
+                                 "%s\n\t\"%s\" : { \"data_offsets\" : [ %lu , %lu ] , "
+                                 "\"shape\" : [ %d", i == n - 1 ? "" : " ,", t->name,
+                                 (unsigned long)at,
+                                 (unsigned long)(at + t->count * (size_t)width[type]), t->shape[0]);
+        if (t->dims == 2)
+            used += (size_t)snprintf(header + used, sizeof header - used, " ,\r %d", t->shape[1]);
+        used += (size_t)snprintf(header + used, sizeof header - used, " ] , \"dtype\" : \"%s\" }",
+                                 types[type]);
         at += t->count * (size_t)width[type];
     }
     snprintf(header + used, sizeof header - used, " } \n");
@@ -423,15 +448,17 @@ TEST types_may_be_mixed_and_lie_in_any_order(void)
     for (int i = 0; i < n; i++) {
         posenc_tensor *t = posenc_model_parameter(m, i);
         posenc_float *x = copy_tensor(m, t->data, t->count);
-        for (size_t k = 0; k < t->count; k++) ASSERT_EQm(t->name, (posenc_float)(1 + (double)(k % 64) / 64), x[k]);
+        for (size_t k = 0; k < t->count; k++)
+            ASSERT_EQm(t->name, (posenc_float)(1 + (double)(k % 64) / 64), x[k]);
         free(x);
     }
-    ASSERT_EQm("it has no state", POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+    ASSERT_EQm("it has no state", POSENC_BAD_FILE,
+               posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     posenc_model_free(m);
     PASS();
 }
 
-/* ---- what does not fit the model ------------------------------------------------------------------------------------ */
+/* ---- what does not fit the model ------------------------------------------------------------- */
 
 TEST weights_alone_cannot_resume_a_run(void)
 {
@@ -448,7 +475,8 @@ TEST weights_alone_cannot_resume_a_run(void)
 
 TEST state_serves_as_weights_and_leaves_the_step_alone(void)
 {
-    posenc_model *a = saved_model(POSENC_WEIGHTS_AND_STATE, SMALL), *b = make_model(SMALL " seed=8");
+    posenc_model *a = saved_model(POSENC_WEIGHTS_AND_STATE, SMALL);
+    posenc_model *b = make_model(SMALL " seed=8");
     posenc_model *lean = make_model(SMALL " inference=1");
     posenc_error why;
     ASSERTm(check_text, a && b && lean && train_steps(b, 0, 1));
@@ -458,9 +486,11 @@ TEST state_serves_as_weights_and_leaves_the_step_alone(void)
     ASSERT_EQ(8, posenc_model_config(b)->seed);
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(lean, path, POSENC_WEIGHTS, NULL, 0, &why));
     ASSERTm(check_text, same_part(a, lean, WEIGHTS, 0));
-    ASSERT_EQ(POSENC_BAD_CONFIG, posenc_model_load(lean, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+    ASSERT_EQ(POSENC_BAD_CONFIG,
+              posenc_model_load(lean, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
     ASSERTm(check_text, mentions(why.text, "inference", (char *)0));
-    ASSERT_EQ(POSENC_BAD_CONFIG, posenc_model_save(lean, path, POSENC_WEIGHTS_AND_STATE, NULL, &why));
+    ASSERT_EQ(POSENC_BAD_CONFIG,
+              posenc_model_save(lean, path, POSENC_WEIGHTS_AND_STATE, NULL, &why));
     ASSERTm(check_text, mentions(why.text, "inference", (char *)0));
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(lean, path, POSENC_WEIGHTS, NULL, &why));
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(a, path, POSENC_WEIGHTS, NULL, 0, &why));
@@ -485,9 +515,9 @@ TEST another_geometry_is_refused_with_both(const char *more, const char *said1, 
     PASS();
 }
 
-/* ---- files that lie ------------------------------------------------------------------------------------------------------ */
+/* ---- files that lie -------------------------------------------------------------------------- */
 
-/* does the file load into m? If not, there is a sentence and m is as the twin. Returns 1 when all is well. */
+/* 1 when the file is refused with a sentence and m is as its twin is */
 static int refused(posenc_model *m, posenc_model *twin, int what)
 {
     posenc_error why;
@@ -533,9 +563,10 @@ TEST wrong_header_length_is_refused(void)
     ASSERTm(check_text, m && (twin = make_model(SMALL)) && train_steps(twin, 0, 2));
     f = read_file(path);
     right = get_length(f.at);
-    wrong[0] = 0;            wrong[1] = 1;              wrong[2] = 2;              wrong[3] = right - 64;
-    wrong[4] = right + 1;    wrong[5] = f.n - 8;        wrong[6] = f.n;            wrong[7] = 100000001;
-    wrong[8] = 0x7fffffff;   wrong[9] = 0xffffffffu;    wrong[10] = (uint64_t)1 << 63;
+    wrong[0] = 0;            wrong[1] = 1;            wrong[2] = 2;
+    wrong[3] = right - 64;   wrong[4] = right + 1;    wrong[5] = f.n - 8;
+    wrong[6] = f.n;          wrong[7] = 100000001;    wrong[8] = 0x7fffffff;
+    wrong[9] = 0xffffffffu;  wrong[10] = (uint64_t)1 << 63;
     wrong[11] = ~(uint64_t)0;
     for (int i = 0; i < 12; i++) {
         put_length(f.at, wrong[i]);
@@ -548,7 +579,7 @@ TEST wrong_header_length_is_refused(void)
     PASS();
 }
 
-/* A good header of SMALL with one piece replaced. norm.weight is 4 numbers at 80 to 96, the head after it. */
+/* Pieces of a good header of SMALL, and lies. norm.weight is 4 numbers at 80 to 96. */
 static const struct lie { const char *name, *from, *to; } lies[] = {
     { "offsets_overlap",        "[80,96]",     "[76,92]" },
     { "offsets_leave_a_gap",    "[80,96]",     "[84,100]" },
@@ -558,7 +589,8 @@ static const struct lie { const char *name, *from, *to; } lies[] = {
     { "offsets_too_short",      "[80,96]",     "[80,92]" },
     { "offsets_beyond_the_file", "[80,96]",    "[1000000,1000016]" },
     { "offsets_huge",           "[80,96]",     "[9007199254740976,9007199254740992]" },
-    { "offsets_past_64_bits",   "[80,96]",     "[99999999999999999999999980,99999999999999999999999996]" },
+    { "offsets_past_64_bits",   "[80,96]",
+      "[99999999999999999999999980,99999999999999999999999996]" },
     { "offsets_negative",       "[80,96]",     "[-16,0]" },
     { "offsets_fractional",     "[80,96]",     "[80.0,96.0]" },
     { "offsets_exponential",    "[80,96]",     "[8e1,96]" },
@@ -573,20 +605,32 @@ static const struct lie { const char *name, *from, *to; } lies[] = {
     { "shape_of_a_number",      "[4],\"data_offsets\":[80,96]", "[],\"data_offsets\":[80,96]" },
     { "shape_split",            "[4],\"data_offsets\":[80,96]", "[2,2],\"data_offsets\":[80,96]" },
     { "shape_with_ones",        "[4],\"data_offsets\":[80,96]", "[4,1],\"data_offsets\":[80,96]" },
-    { "shape_of_five",          "[4],\"data_offsets\":[80,96]", "[4,1,1,1,1],\"data_offsets\":[80,96]" },
-    { "shape_product_past_64_bits", "[4],\"data_offsets\":[80,96]", "[4294967296,4294967296],\"data_offsets\":[80,96]" },
-    { "shape_product_wraps_to_4", "[4],\"data_offsets\":[80,96]", "[2147483649,2147483649,4,4],\"data_offsets\":[80,96]" },
-    { "shape_zero_times_huge",  "[4],\"data_offsets\":[80,96]", "[0,9007199254740991],\"data_offsets\":[80,80]" },
-    { "shape_huge",             "[4],\"data_offsets\":[80,96]", "[9007199254740993],\"data_offsets\":[80,96]" },
+    { "shape_of_five",          "[4],\"data_offsets\":[80,96]",
+      "[4,1,1,1,1],\"data_offsets\":[80,96]" },
+    { "shape_product_past_64_bits", "[4],\"data_offsets\":[80,96]",
+      "[4294967296,4294967296],\"data_offsets\":[80,96]" },
+    { "shape_product_wraps_to_4", "[4],\"data_offsets\":[80,96]",
+      "[2147483649,2147483649,4,4],\"data_offsets\":[80,96]" },
+    { "shape_zero_times_huge",  "[4],\"data_offsets\":[80,96]",
+      "[0,9007199254740991],\"data_offsets\":[80,80]" },
+    { "shape_huge",             "[4],\"data_offsets\":[80,96]",
+      "[9007199254740993],\"data_offsets\":[80,96]" },
     { "shape_negative",         "[4],\"data_offsets\":[80,96]", "[-4],\"data_offsets\":[80,96]" },
     { "shape_nested",           "[4],\"data_offsets\":[80,96]", "[[4]],\"data_offsets\":[80,96]" },
-    { "shape_missing",          "\"shape\":[4],\"data_offsets\":[80,96]", "\"data_offsets\":[80,96]" },
-    { "type_integer",           "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":\"I32\"" },
-    { "type_quarter",           "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":\"F8_E4M3\"" },
-    { "type_empty",             "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":\"\"" },
-    { "type_number",            "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":32" },
-    { "type_wider",             "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":\"F64\"" },
-    { "type_narrower",          "\"norm.weight\":{\"dtype\":\"F32\"", "\"norm.weight\":{\"dtype\":\"F16\"" },
+    { "shape_missing",          "\"shape\":[4],\"data_offsets\":[80,96]",
+      "\"data_offsets\":[80,96]" },
+    { "type_integer",           "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":\"I32\"" },
+    { "type_quarter",           "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":\"F8_E4M3\"" },
+    { "type_empty",             "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":\"\"" },
+    { "type_number",            "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":32" },
+    { "type_wider",             "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":\"F64\"" },
+    { "type_narrower",          "\"norm.weight\":{\"dtype\":\"F32\"",
+      "\"norm.weight\":{\"dtype\":\"F16\"" },
     { "type_missing",           "\"norm.weight\":{\"dtype\":\"F32\",", "\"norm.weight\":{" },
     { "name_twice",             "\"norm.weight\"", "\"lm_head.weight\"" },
     { "name_twice_in_disguise", "\"norm.weight\"", "\"lm_head\\u002eweight\"" },
@@ -600,9 +644,14 @@ static const struct lie { const char *name, *from, *to; } lies[] = {
     { "name_not_quoted",        "\"norm.weight\"", "norm.weight" },
     { "name_not_closed",        "\"norm.weight\"", "\"norm.weight" },
     { "field_unknown",          "\"norm.weight\":{", "\"norm.weight\":{\"size\":16," },
-    { "field_empty",            "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}", "\"norm.weight\":{}" },
-    { "entry_is_null",          "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}", "\"norm.weight\":null" },
-    { "entry_is_missing",       "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]},", "" },
+    { "field_empty",
+      "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}",
+      "\"norm.weight\":{}" },
+    { "entry_is_null",
+      "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}",
+      "\"norm.weight\":null" },
+    { "entry_is_missing",
+      "\"norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]},", "" },
     { "comma_missing",          "[80,96]},", "[80,96]}" },
     { "comma_twice",            "[80,96]},", "[80,96]},," },
     { "comma_at_the_end",       "[80,96]},", "[80,96],}," },
@@ -629,7 +678,8 @@ static int write_lie(file f, const char *from, const char *to)
     int good;
     memcpy(copy, f.at + 8, length);
     found = strstr(copy, from);
-    if (found) snprintf(header, room, "%.*s%s%s", (int)(found - copy), copy, to, found + strlen(from));
+    if (found)
+        snprintf(header, room, "%.*s%s%s", (int)(found - copy), copy, to, found + strlen(from));
     good = found && write_checkpoint(header, f.at + 8 + length, f.n - 8 - length);
     free(header);
     free(copy);
@@ -651,7 +701,8 @@ TEST lie_is_refused_and_changes_nothing(const struct lie *l)
     PASS();
 }
 
-TEST sentence_about_a_lie_has_its_numbers(const char *from, const char *to, const char *said1, const char *said2)
+TEST sentence_about_a_lie_has_its_numbers(const char *from, const char *to, const char *said1,
+                                          const char *said2)
 {
     posenc_model *m = saved_model(POSENC_WEIGHTS, SMALL);
     posenc_error why;
@@ -666,7 +717,7 @@ TEST sentence_about_a_lie_has_its_numbers(const char *from, const char *to, cons
     PASS();
 }
 
-/* Writes a sound file for m, all zeros, whose first tensor has another shape, or (more) with one tensor more. */
+/* Writes a sound file for m, all zeros, whose first tensor has another shape, or with one more. */
 static int write_crafted(posenc_model *m, const char *shape, size_t numbers, const char *more)
 {
     static const unsigned char zeros[4096];
@@ -679,12 +730,14 @@ static int write_crafted(posenc_model *m, const char *shape, size_t numbers, con
         char own[40];
         snprintf(own, sizeof own, t->dims == 2 ? "%d,%d" : "%d", t->shape[0], t->shape[1]);
         used += (size_t)snprintf(header + used, sizeof header - used,
-                                 "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%lu,%lu]},", t->name,
-                                 i || !shape ? own : shape, (unsigned long)at, (unsigned long)(at + bytes));
+                                 "\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],"
+                                 "\"data_offsets\":[%lu,%lu]},", t->name, i || !shape ? own : shape,
+                                 (unsigned long)at, (unsigned long)(at + bytes));
         at += bytes;
     }
     if (more) {
-        snprintf(header + used, sizeof header - used, "\"%s\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[%lu,%lu]}}",
+        snprintf(header + used, sizeof header - used,
+                 "\"%s\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[%lu,%lu]}}",
                  more, (unsigned long)at, (unsigned long)(at + 16));
         at += 16;
     } else {
@@ -703,7 +756,7 @@ TEST sound_file_with_another_shape_is_refused(const char *shape, int numbers)
     ASSERTm(check_text, refused(m, twin, POSENC_WEIGHTS));
     ASSERT_EQ(POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
     ASSERTm(check_text, mentions(why.text, path, "token_embedding.weight", "5 x 4", (char *)0));
-    ASSERTm(why.text, !strstr(why.text, "119361"));              /* 0xA5A5A5A5A5A5A5A5 begins like this */
+    ASSERTm(why.text, !strstr(why.text, "119361"));        /* 0xA5A5A5A5A5A5A5A5 begins like this */
     posenc_model_free(m);
     posenc_model_free(twin);
     PASS();
@@ -718,14 +771,14 @@ TEST sound_file_with_one_tensor_more_is_refused(const char *more, const char *sa
     ASSERTm(check_text, refused(m, twin, POSENC_WEIGHTS));
     ASSERT_EQ(POSENC_BAD_FILE, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
     ASSERTm(check_text, mentions(why.text, path, more, said, (char *)0));
-    ASSERT(write_crafted(m, NULL, 0, NULL));                       /* without it the file is welcome */
+    ASSERT(write_crafted(m, NULL, 0, NULL));                    /* without it the file is welcome */
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS, NULL, 0, &why));
     posenc_model_free(m);
     posenc_model_free(twin);
     PASS();
 }
 
-/* 4 x 1048577 x 1099510579201 numbers are 16 bytes when counted in 64 bits and anything but that in truth. */
+/* 4 x 1048577 x 1099510579201 numbers are 16 bytes when counted in 64 bits, but not in truth. */
 TEST shape_that_wraps_around_is_refused_without_a_model(void)
 {
     posenc_model *m = saved_model(POSENC_WEIGHTS, SMALL);
@@ -736,7 +789,9 @@ TEST shape_that_wraps_around_is_refused_without_a_model(void)
     ASSERTm(check_text, m);
     f = read_file(path);
     ASSERT_EQm(why.text, POSENC_OK, posenc_checkpoint_config(&c, spec, path, &why));
-    ASSERTm(check_text, write_lie(f, "[4],\"data_offsets\":[80,96]", "[4,1048577,1099510579201],\"data_offsets\":[80,96]"));
+    ASSERTm(check_text,
+            write_lie(f, "[4],\"data_offsets\":[80,96]",
+                      "[4,1048577,1099510579201],\"data_offsets\":[80,96]"));
     ASSERT_EQ(POSENC_BAD_FILE, posenc_checkpoint_config(&c, spec, path, &why));
     ASSERTm(check_text, mentions(why.text, path, "norm.weight", (char *)0));
     free(f.at);
@@ -784,7 +839,9 @@ TEST crowd_of_tensors_is_refused(void)
     ASSERTm(check_text, m && twin);
     strcpy(header, "{");
     for (int i = 0; i < CROWD; i++)
-        used += (size_t)sprintf(header + used, "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}",
+        used += (size_t)sprintf(header + used,
+                                "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[0],"
+                                "\"data_offsets\":[0,0]}",
                                 i ? "," : "", i);
     strcpy(header + used, "}");
     ASSERT(write_checkpoint(header, "", 0));
@@ -854,7 +911,7 @@ TEST file_of_others_has_no_config(void)
     PASS();
 }
 
-/* ---- a disk that will not take it --------------------------------------------------------------------------------------------- */
+/* ---- a disk that will not take it ------------------------------------------------------------ */
 
 /* A limit on the size of files stands in for a disk that is full. */
 TEST full_disk_leaves_the_old_checkpoint(void)
@@ -874,18 +931,19 @@ TEST full_disk_leaves_the_old_checkpoint(void)
         ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &small));
         why.text[0] = 0;
         status = posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "new", &why);
-        ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));                  /* the report is a file, too */
+        ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));              /* the report is a file, too */
         ASSERT_EQ(POSENC_FILE, status);
         ASSERTm(check_text, mentions(why.text, path, strerror(EFBIG), (char *)0));
         ASSERT(file_is(path, f));
         ASSERT_FALSE(exists(temporary));
     }
-    small.rlim_cur = (rlim_t)f.n - 1;                                            /* all but one byte */
+    small.rlim_cur = (rlim_t)f.n - 1;                                         /* all but one byte */
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &small));
     ASSERT_EQ(POSENC_FILE, posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "n", &why));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
     ASSERT(file_is(path, f) && !exists(temporary));
-    ASSERT_EQm(why.text, POSENC_OK, posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "n", &why));
+    ASSERT_EQm(why.text, POSENC_OK,
+               posenc_model_save(m, path, POSENC_WEIGHTS_AND_STATE, "n", &why));
     ASSERT_FALSE(file_is(path, f));
     free(f.at);
     posenc_model_free(m);
@@ -901,7 +959,7 @@ TEST folder_that_is_missing_is_named(void)
     snprintf(nowhere, sizeof nowhere, "%s.missing/checkpoint", path);
     ASSERT_EQ(POSENC_FILE, posenc_model_save(m, nowhere, POSENC_WEIGHTS, "", &why));
     ASSERTm(check_text, mentions(why.text, nowhere, strerror(ENOENT), (char *)0));
-    snprintf(lengthy, sizeof lengthy, "%s%0300d", path, 1);                     /* no name is that long */
+    snprintf(lengthy, sizeof lengthy, "%s%0300d", path, 1);               /* no name is that long */
     ASSERT_EQ(POSENC_FILE, posenc_model_save(m, lengthy, POSENC_WEIGHTS, "", &why));
     ASSERTm(check_text, mentions(why.text, strerror(ENAMETOOLONG), (char *)0));
     posenc_model_free(m);
@@ -950,32 +1008,35 @@ TEST read_only_folder_leaves_the_old_checkpoint(void)
     PASS();
 }
 
-/* ---- a thousand of each ----------------------------------------------------------------------------------------------------------- */
+/* ---- a thousand of each ---------------------------------------------------------------------- */
 
 /* one or two small accidents in n bytes; returns the new length, at most room */
 static size_t mutate(unsigned char *x, size_t n, size_t room, size_t interesting)
 {
-    static const char *const words[] = { "{", "}", "[", "]", "\"", ",", ":", "\\", "\\u0000", "9", "-", "0", "e9",
-                                         "99999999999999999999", "null", " ", "=", "+", "__metadata__" };
+    static const char *const words[] = { "{", "}", "[", "]", "\"", ",", ":", "\\", "\\u0000", "9",
+                                         "-", "0", "e9", "99999999999999999999", "null", " ", "=",
+                                         "+", "__metadata__" };
+    if (interesting > n) interesting = n;
     for (int k = 1 + check_random_below(2); k > 0 && n > 1; k--) {
-        size_t at = (size_t)check_random_below((int)(check_random_below(8) ? interesting < n ? interesting : n : n));
+        size_t within = check_random_below(8) && interesting < n ? interesting : n;
+        size_t at = (size_t)check_random_below((int)within);
         size_t piece = 1 + (size_t)check_random_below(12);
         const char *word = words[check_random_below((int)(sizeof words / sizeof *words))];
         switch (check_random_below(7)) {
         case 0: x[at] ^= (unsigned char)(1u << check_random_below(8)); break;
         case 1: x[at] = (unsigned char)check_random_below(256); break;
-        case 2:                                                                      /* a piece is lost */
+        case 2:                                                                /* a piece is lost */
             if (at + piece > n) piece = n - at;
             memmove(x + at, x + at + piece, n - at - piece);
             n -= piece;
             break;
-        case 3:                                                                   /* or comes twice */
+        case 3:                                                                 /* or comes twice */
             if (at + piece > n || n + piece > room) break;
             memmove(x + at + piece, x + at, n - at);
             n += piece;
             break;
-        case 4: n = at; break;                                                       /* or is the last */
-        case 5:                                                               /* a word is written over it */
+        case 4: n = at; break;                                                  /* or is the last */
+        case 5:                                                      /* a word is written over it */
             piece = strlen(word);
             if (at + piece <= n) memcpy(x + at, word, piece);
             break;
@@ -998,7 +1059,8 @@ TEST thousand_mutated_checkpoints_load_or_are_refused(void)
     size_t whole;
     posenc_error why;
     file f;
-    ASSERTm(check_text, m && (twin = make_model(SMALL " encoding=learned")) && train_steps(twin, 0, 2));
+    ASSERTm(check_text, m && (twin = make_model(SMALL " encoding=learned"))
+            && train_steps(twin, 0, 2));
     f = read_file(path);
     x = (unsigned char *)malloc(f.n + 4096);
     whole = get_length(f.at);
@@ -1010,12 +1072,12 @@ TEST thousand_mutated_checkpoints_load_or_are_refused(void)
         posenc_status status;
         size_t n;
         memcpy(x, f.at, f.n);
-        if (i % 2) {                                        /* the header alone, with its length put right */
+        if (i % 2) {                               /* the header alone, with its length put right */
             size_t length = mutate(x + 8, whole, whole + 4096, whole);
             put_length(x, length);
             memcpy(x + 8 + length, f.at + 8 + whole, f.n - 8 - whole);
             n = f.n - whole + length;
-        } else {                                                             /* anywhere in the file */
+        } else {                                                          /* anywhere in the file */
             n = mutate(x, f.n, f.n + 4096, 8 + whole);
         }
         ASSERT(write_file(path, x, n));
@@ -1023,10 +1085,11 @@ TEST thousand_mutated_checkpoints_load_or_are_refused(void)
         posenc_checkpoint_config(&c, spec, path, &why);
         why.text[0] = 0;
         status = posenc_model_load(m, path, what, note, sizeof note, &why);
-        if (status == POSENC_OK) {                           /* only data, or the note, or blanks were hit */
+        if (status == POSENC_OK) {                  /* only data, or the note, or blanks were hit */
             loaded++;
             ASSERT(write_file(path, f.at, f.n));
-            ASSERT_EQm(why.text, POSENC_OK, posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
+            ASSERT_EQm(why.text, POSENC_OK,
+                       posenc_model_load(m, path, POSENC_WEIGHTS_AND_STATE, NULL, 0, &why));
         } else {
             rejected++;
             ASSERT_EQm(why.text, POSENC_BAD_FILE, status);
@@ -1055,7 +1118,8 @@ TEST thousand_mutated_configs_make_a_model_or_are_refused(void)
         posenc_config c;
         posenc_status status;
         size_t n;
-        snprintf(text, sizeof text, "%s encoding=%s seed=5 dropout_hidden=0.1", kinds[i % KINDS].config, rich_encoding[i % KINDS]);
+        snprintf(text, sizeof text, "%s encoding=%s seed=5 dropout_hidden=0.1",
+                 kinds[i % KINDS].config, rich_encoding[i % KINDS]);
         n = mutate((unsigned char *)text, strlen(text), sizeof text - 1, sizeof text);
         text[n] = 0;
         memset(&c, 0, sizeof c);
@@ -1064,7 +1128,8 @@ TEST thousand_mutated_configs_make_a_model_or_are_refused(void)
         status = posenc_config_parse(&c, spec, text, &why);
         c.threads = 1;
         if (status == POSENC_OK) status = posenc_model_bytes(&bytes, &c, &why);
-        if (status == POSENC_OK && bytes.total < (size_t)1 << 24) status = posenc_model_create(&m, &c, &why);
+        if (status == POSENC_OK && bytes.total < (size_t)1 << 24)
+            status = posenc_model_create(&m, &c, &why);
         if (status == POSENC_OK) {
             good++;
             if (m && posenc_model_config(m)->batch < 9) ASSERTm(text, train_steps(m, 0, 1));
@@ -1081,14 +1146,15 @@ TEST thousand_mutated_configs_make_a_model_or_are_refused(void)
     PASS();
 }
 
-/* ---- the official library ------------------------------------------------------------------------------------------------------------ */
+/* ---- the official library -------------------------------------------------------------------- */
 
 /* PYTHON in the environment names the Python to ask. */
 static int run_python(const char *script)
 {
     const char *python = getenv("PYTHON");
     char command[2048];
-    snprintf(command, sizeof command, "'%s' -c '%s' >/dev/null 2>&1", python && *python ? python : "python3", script);
+    if (!python || !*python) python = "python3";
+    snprintf(command, sizeof command, "'%s' -c '%s' >/dev/null 2>&1", python, script);
     fflush(NULL);
     return system(command);
 }
@@ -1129,7 +1195,7 @@ TEST official_library_reads_and_writes_the_same_file(int what)
     PASS();
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 SUITE(coming_back)
 {
@@ -1138,47 +1204,71 @@ SUITE(coming_back)
         { "missing", NULL }, { "empty", "" }, { "plain", "epoch 3, loss 0.25" },
         { "quotes_and_slashes", "\"quoted\" \\back\\slash/ {\"json\":[1,2]}" },
         { "lines_and_tabs", "one\ntwo\r\n\tthree\b\f\x01\x1f\x7f" },
-        { "UTF_8", "\xc3\xa4\xc3\xb6\xc3\xbc \xe2\x86\x92 \xe4\xbd\x8d\xe7\xbd\xae \xf0\x9f\x98\x80" },
+        { "UTF_8",
+          "\xc3\xa4\xc3\xb6\xc3\xbc \xe2\x86\x92 \xe4\xbd\x8d\xe7\xbd\xae \xf0\x9f\x98\x80" },
         { "lengthy", lengthy }
     };
     memset(lengthy, '"', sizeof lengthy - 1);
-    for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(resumed_run_has_the_bits_of_the_uninterrupted_one, k); }
+    for (int k = 0; k < KINDS; k++) {
+        label_test("%s", kinds[k].name);
+        RUN_TESTp(resumed_run_has_the_bits_of_the_uninterrupted_one, k);
+    }
     RUN_TEST(run_goes_on_in_another_process);
     RUN_TEST(killed_while_saving_leaves_a_whole_file);
     RUN_TEST(load_forgets_gathered_gradients);
     RUN_TEST(file_does_not_depend_on_the_number_of_threads);
-    for (int i = 0; i < 7; i++) { label_test("%s", notes[i].name); RUN_TESTp(note_comes_back_as_it_was, notes[i].note); }
+    for (int i = 0; i < 7; i++) {
+        label_test("%s", notes[i].name);
+        RUN_TESTp(note_comes_back_as_it_was, notes[i].note);
+    }
     RUN_TEST(note_of_others_is_read_with_all_its_escapes);
-    for (int k = 0; k < KINDS; k++) { label_test("%s", kinds[k].name); RUN_TESTp(checkpoint_knows_its_config, k); }
-    label_test("weights"); RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", WEIGHTS);
-    label_test("first_moments"); RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", MOMENT1);
-    label_test("second_moments"); RUN_TESTp(file_holds_what_its_header_says, "blocks.0.attn.v_proj.bias", MOMENT2);
+    for (int k = 0; k < KINDS; k++) {
+        label_test("%s", kinds[k].name);
+        RUN_TESTp(checkpoint_knows_its_config, k);
+    }
+    label_test("weights");
+    RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", WEIGHTS);
+    label_test("first_moments");
+    RUN_TESTp(file_holds_what_its_header_says, "blocks.1.mlp.up_proj.weight", MOMENT1);
+    label_test("second_moments");
+    RUN_TESTp(file_holds_what_its_header_says, "blocks.0.attn.v_proj.bias", MOMENT2);
     label_test("F16"); RUN_TESTp(every_number_of_a_16_bit_format_is_read, "F16", 5, 10);
     label_test("BF16"); RUN_TESTp(every_number_of_a_16_bit_format_is_read, "BF16", 8, 7);
     RUN_TEST(types_may_be_mixed_and_lie_in_any_order);
-    label_test("weights"); RUN_TESTp(official_library_reads_and_writes_the_same_file, POSENC_WEIGHTS);
-    label_test("state"); RUN_TESTp(official_library_reads_and_writes_the_same_file, POSENC_WEIGHTS_AND_STATE);
+    label_test("weights");
+    RUN_TESTp(official_library_reads_and_writes_the_same_file, POSENC_WEIGHTS);
+    label_test("state");
+    RUN_TESTp(official_library_reads_and_writes_the_same_file, POSENC_WEIGHTS_AND_STATE);
 }
 
 SUITE(not_fitting)
 {
     RUN_TEST(weights_alone_cannot_resume_a_run);
     RUN_TEST(state_serves_as_weights_and_leaves_the_step_alone);
-    label_test("vocabulary"); RUN_TESTp(another_geometry_is_refused_with_both, "vocab=6", "5 x 4", "6 x 4");
-    label_test("hidden"); RUN_TESTp(another_geometry_is_refused_with_both, "hidden=9", "4 x 4", "9 x 4");
-    label_test("encoding"); RUN_TESTp(another_geometry_is_refused_with_both, "encoding=learned", "has no", "pe.learned.weight");
-    label_test("more_layers"); RUN_TESTp(another_geometry_is_refused_with_both, "layers=2", "has no", "blocks.1.");
-    label_test("fewer_tensors"); RUN_TESTp(another_geometry_is_refused_with_both, "tied_head=1", "lacks", "lm_head.weight");
+    label_test("vocabulary");
+    RUN_TESTp(another_geometry_is_refused_with_both, "vocab=6", "5 x 4", "6 x 4");
+    label_test("hidden");
+    RUN_TESTp(another_geometry_is_refused_with_both, "hidden=9", "4 x 4", "9 x 4");
+    label_test("encoding");
+    RUN_TESTp(another_geometry_is_refused_with_both, "encoding=learned", "has no",
+              "pe.learned.weight");
+    label_test("more_layers");
+    RUN_TESTp(another_geometry_is_refused_with_both, "layers=2", "has no", "blocks.1.");
+    label_test("fewer_tensors");
+    RUN_TESTp(another_geometry_is_refused_with_both, "tied_head=1", "lacks", "lm_head.weight");
 }
 
 SUITE(lying)
 {
     static const struct { const char *name, *from, *to; } states[] = {
-        { "step_negative", "\"step\":\"2\"", "\"step\":\"-2\"" }, { "step_text", "\"step\":\"2\"", "\"step\":\"two\"" },
-        { "step_empty", "\"step\":\"2\"", "\"step\":\"\"" },      { "step_missing", "\"step\":\"2\"", "\"stop\":\"2\"" },
+        { "step_negative", "\"step\":\"2\"", "\"step\":\"-2\"" }, { "step_text", "\"step\":\"2\"",
+          "\"step\":\"two\"" },
+        { "step_empty", "\"step\":\"2\"", "\"step\":\"\"" },      { "step_missing",
+          "\"step\":\"2\"", "\"stop\":\"2\"" },
         { "step_huge", "\"step\":\"2\"", "\"step\":\"99999999999999999999\"" },
         { "step_with_a_tail", "\"step\":\"2\"", "\"step\":\"2 \"" },
-        { "config_missing", "\"posenc\":", "\"poseur\":" },       { "config_unknown", "vocab=5", "vocal=5" },
+        { "config_missing", "\"posenc\":", "\"poseur\":" },       { "config_unknown", "vocab=5",
+          "vocal=5" },
         { "moment_missing", "adam.m.norm.weight", "adam.m.norm.wait" },
         { "moment_twice", "adam.m.norm.weight", "adam.v.norm.weight" },
         { "moment_of_nobody", "adam.v.norm.weight", "adam.w.norm.weight" }
@@ -1193,8 +1283,11 @@ SUITE(lying)
         label_test("%s", states[i].name);
         RUN_TESTp(state_that_lies_is_refused, states[i].from, states[i].to);
     }
-    label_test("offsets"); RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[80,96]", "[84,100]", "84 to 100", "80 to 96");
-    label_test("shape"); RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[4],\"data_offsets\":[80,96]", "[2,2],\"data_offsets\":[80,96]", "2 x 2", "4");
+    label_test("offsets");
+    RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[80,96]", "[84,100]", "84 to 100", "80 to 96");
+    label_test("shape");
+    RUN_TESTp(sentence_about_a_lie_has_its_numbers, "[4],\"data_offsets\":[80,96]",
+              "[2,2],\"data_offsets\":[80,96]", "2 x 2", "4");
     label_test("number"); RUN_TESTp(sound_file_with_another_shape_is_refused, "", 1);
     label_test("fewer_rows"); RUN_TESTp(sound_file_with_another_shape_is_refused, "4,4", 16);
     label_test("fewer_columns"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5,3", 15);
@@ -1202,10 +1295,14 @@ SUITE(lying)
     label_test("flat"); RUN_TESTp(sound_file_with_another_shape_is_refused, "20", 20);
     label_test("first_row"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5", 5);
     label_test("three_deep"); RUN_TESTp(sound_file_with_another_shape_is_refused, "5,4,1", 20);
-    label_test("twice"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "norm.weight", "twice");
-    label_test("unknown"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "rotary.inv_freq", "lacks");
-    label_test("unknown_state"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "adam.x", "lacks");
-    label_test("activation"); RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "embedding", "lacks");
+    label_test("twice");
+    RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "norm.weight", "twice");
+    label_test("unknown");
+    RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "rotary.inv_freq", "lacks");
+    label_test("unknown_state");
+    RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "adam.x", "lacks");
+    label_test("activation");
+    RUN_TESTp(sound_file_with_one_tensor_more_is_refused, "embedding", "lacks");
     RUN_TEST(shape_that_wraps_around_is_refused_without_a_model);
     label_test("braces"); RUN_TESTp(deep_nesting_is_refused, "{");
     label_test("lists"); RUN_TESTp(deep_nesting_is_refused, "[");

@@ -1,5 +1,6 @@
-/* The gradient of every tensor of every kind of model against finite differences, in double. Tensors are
-   taken from the model itself, and encodings from their table, so nothing new can be left out.          */
+/* The gradient of every tensor of every kind of model against finite differences, in double.
+   Tensors are taken from the model itself, and encodings from their table, so nothing new can be
+   left out.                                                                                      */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_DOUBLE
 #include "posenc.h"
@@ -8,7 +9,7 @@
 
 enum { B = 2, T = 7 };
 
-typedef struct nudge {                                   /* the loss as a function of one tensor          */
+typedef struct nudge {                           /* the loss as a function of one tensor          */
     posenc_model *m;
     posenc_tensor *t;
     posenc_float *x;
@@ -16,8 +17,9 @@ typedef struct nudge {                                   /* the loss as a functi
     int dropped;
 } nudge;
 
-/* Without dropout the loss comes from a plain forward. With it, only training draws the masks; they hang
-   on the step, which does not move, and the gradients that pile up meanwhile are cleared at the end.    */
+/* Without dropout the loss comes from a plain forward. With it, only training draws the masks;
+   they hang on the step, which does not move, and the gradients that pile up meanwhile are
+   cleared at the end.                                                                            */
 static double loss_of(void *ctx)
 {
     nudge *n = (nudge *)ctx;
@@ -49,14 +51,15 @@ static int ends_in(const char *text, const char *end)
     return n >= k && !strcmp(text + n - k, end);
 }
 
-/* A key bias adds q.b to a whole row of scores, which softmax does not see, unless the key is turned by its
-   position or normed on the way: then it matters.                                                       */
+/* A key bias adds q.b to a whole row of scores, which softmax does not see, unless the key is
+   turned by its position or normed on the way: then it matters.                                  */
 static int key_bias_vanishes(const posenc_config *c)
 {
     posenc_spec list[POSENC_SPECS];
     int count = 0, turned = 0;
     posenc_spec_parse(list, &count, POSENC_SPECS, c->encoding, NULL);
-    for (int i = 0; i < count; i++) turned |= posenc_encoding_get(list[i].encoding)->where == POSENC_QUERY_KEY;
+    for (int i = 0; i < count; i++)
+        turned |= posenc_encoding_get(list[i].encoding)->where == POSENC_QUERY_KEY;
     return !turned && !c->qk_norm;
 }
 
@@ -82,7 +85,8 @@ TEST check_all(posenc_model *m, const posenc_batch *batch)
     memset(&n, 0, sizeof n);
     n.m = m;
     n.batch = batch;
-    n.dropped = c->dropout_embedding + c->dropout_attention + c->dropout_branch + c->dropout_hidden > 0;
+    n.dropped = c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_branch > 0
+             || c->dropout_hidden > 0;
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_train(m, batch, &loss, &why));
     ASSERT_EQm(why.text, POSENC_OK, posenc_model_loss(m, batch, &plain, &why));
     if (n.dropped) ASSERTm("dropout is on and changes nothing", fabs(loss - plain) > 1e-6);
@@ -98,7 +102,7 @@ TEST check_all(posenc_model *m, const posenc_batch *batch)
         grad += n.t->count;
         free(n.x);
     }
-    ASSERT_EQ(0, posenc_model_steps(m));                                    /* the masks stood still */
+    ASSERT_EQ(0, posenc_model_steps(m));                                 /* the masks stood still */
     free(all);
     PASS();
 }
@@ -164,14 +168,19 @@ SUITE(models)
         { "modern_rope_interleaved",   MODERN, "encoding=rope:layout=interleaved,dim=2", PLAIN },
         { "modern_no_qk_norm",         MODERN, "encoding=rope qk_norm=off", PLAIN },
         { "modern_lrope_qk_norm_after", MODERN, "encoding=lrope qk_norm=after", PLAIN },
-        { "modern_lrope_no_qk_norm",   MODERN, "encoding=lrope:layout=interleaved qk_norm=off", POSITIONS },
+        { "modern_lrope_no_qk_norm",   MODERN, "encoding=lrope:layout=interleaved qk_norm=off",
+          POSITIONS },
         { "modern_untied",             MODERN, "encoding=rope tied_head=0", PLAIN },
         { "modern_with_biases",        MODERN, "encoding=rope no_bias=0 norm=layernorm", PLAIN },
         { "modern_one_kv_head",        MODERN, "encoding=rope kv_heads=1", PLAIN },
-        { "post_norm_classifier",      CLASSIFIER, "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
-        { "post_norm_next_token",      NEXT_TOKEN, "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
-        { "post_norm_modern",          MODERN, "norm_place=post embedding_norm=1 encoding=rope", PLAIN },
-        { "embedding_norm_before_pre_norm", CLASSIFIER, "embedding_norm=1 encoding=sininit", PLAIN },
+        { "post_norm_classifier",      CLASSIFIER,
+          "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
+        { "post_norm_next_token",      NEXT_TOKEN,
+          "norm_place=post embedding_norm=1 encoding=learned", PLAIN },
+        { "post_norm_modern",          MODERN, "norm_place=post embedding_norm=1 encoding=rope",
+          PLAIN },
+        { "embedding_norm_before_pre_norm", CLASSIFIER, "embedding_norm=1 encoding=sininit",
+          PLAIN },
         { "gelu_tanh",                 NEXT_TOKEN, "activation=gelu_tanh", PLAIN },
         { "silu",                      NEXT_TOKEN, "activation=silu", PLAIN },
         { "relu",                      NEXT_TOKEN, "activation=relu", PLAIN },
@@ -179,37 +188,48 @@ SUITE(models)
         { "window",                    NEXT_TOKEN, "window=3 encoding=t5", PLAIN },
         { "window_on_both_sides",      CLASSIFIER, "window=2 encoding=relative", PLAIN },
         { "segments",                  NEXT_TOKEN, "encoding=rope", SEGMENTS },
-        { "segments_and_padding",      CLASSIFIER, "encoding=learned+relative", SEGMENTS | POSITIONS },
+        { "segments_and_padding",      CLASSIFIER, "encoding=learned+relative",
+          SEGMENTS | POSITIONS },
         { "scaled_embedding",          NEXT_TOKEN, "scale_embedding=1 encoding=sinusoidal", PLAIN },
         { "scaled_tied_embedding",     MODERN, "scale_embedding=1 encoding=learned", PLAIN },
         { "attention_scale",           NEXT_TOKEN, "attention_scale=1 encoding=t5", PLAIN },
         { "own_divisor",               NEXT_TOKEN, "encoding=rope", DIVIDED },
-        { "several_encodings",         CLASSIFIER, "encoding=learned+continuous:hidden=8+lrope+relative+t5+alibi", POSITIONS },
-        { "fractional_positions",      CLASSIFIER, "encoding=continuous:hidden=8,length=7+lrope", FRACTIONS },
-        { "dropout_of_the_embedding",  CLASSIFIER, "encoding=learned dropout_embedding=0.2", PLAIN },
-        { "dropout_of_the_map",        CLASSIFIER, "encoding=relative dropout_attention=0.3", PLAIN },
+        { "several_encodings",         CLASSIFIER,
+          "encoding=learned+continuous:hidden=8+lrope+relative+t5+alibi", POSITIONS },
+        { "fractional_positions",      CLASSIFIER, "encoding=continuous:hidden=8,length=7+lrope",
+          FRACTIONS },
+        { "dropout_of_the_embedding",  CLASSIFIER, "encoding=learned dropout_embedding=0.2",
+          PLAIN },
+        { "dropout_of_the_map",        CLASSIFIER, "encoding=relative dropout_attention=0.3",
+          PLAIN },
         { "dropout_of_the_branches",   CLASSIFIER, "encoding=learned dropout_branch=0.2", PLAIN },
         { "dropout_of_the_hidden",     CLASSIFIER, "encoding=learned dropout_hidden=0.3", PLAIN },
-        { "dropout_everywhere_classifier", CLASSIFIER, "encoding=learned+relative" EVERYWHERE_DROPPED, PLAIN },
-        { "dropout_everywhere_next_token", NEXT_TOKEN, "encoding=continuous:hidden=8+t5" EVERYWHERE_DROPPED, SEGMENTS },
+        { "dropout_everywhere_classifier", CLASSIFIER,
+          "encoding=learned+relative" EVERYWHERE_DROPPED, PLAIN },
+        { "dropout_everywhere_next_token", NEXT_TOKEN,
+          "encoding=continuous:hidden=8+t5" EVERYWHERE_DROPPED, SEGMENTS },
         { "dropout_everywhere_modern", MODERN, "encoding=lrope" EVERYWHERE_DROPPED, PLAIN },
-        { "dropout_everywhere_post_norm", MODERN, "encoding=lrope norm_place=post embedding_norm=1 qk_norm=after" EVERYWHERE_DROPPED, POSITIONS }
+        { "dropout_everywhere_post_norm", MODERN,
+          "encoding=lrope norm_place=post embedding_norm=1 qk_norm=after" EVERYWHERE_DROPPED,
+          POSITIONS }
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         label_test("%s", variants[i].name);
-        RUN_TESTp(every_tensor_has_the_right_gradient, kinds[variants[i].kind].config, variants[i].more, variants[i].with);
+        RUN_TESTp(every_tensor_has_the_right_gradient, kinds[variants[i].kind].config,
+                  variants[i].more, variants[i].with);
     }
     RUN_TEST(key_bias_is_dead_alone_and_alive_when_turned);
 }
 
-/* Each row of the table in each kind of model; with positions of its own where everything is turned on. */
+/* Each row of the table in each kind of model, and in one of them at positions of its own. */
 SUITE(encodings)
 {
     for (int k = 0; k < KINDS; k++) {
         for (int e = 0; posenc_encoding_get(e); e++) {
             const posenc_encoding_info *info = posenc_encoding_get(e);
             char more[80];
-            snprintf(more, sizeof more, "encoding=%s%s", info->name, strstr(info->keys, "hidden") ? ":hidden=8" : "");
+            snprintf(more, sizeof more, "encoding=%s%s", info->name,
+                     strstr(info->keys, "hidden") ? ":hidden=8" : "");
             label_test("%s_in_%s", info->name, kinds[k].name);
             RUN_TESTp(every_tensor_has_the_right_gradient, kinds[k].config, more, PLAIN);
             if (k != MODERN) continue;
