@@ -4642,6 +4642,7 @@ POSENC_DEF posenc_status posenc_model_update(posenc_model *m, const posenc_optim
                                     shrink, o->decay * t->decay, m->steps + 1);
     }
     m->steps++;
+    m->ready = 0;                         /* the old forward and the new weights do not mix */
     pe__leave(before);
     pe__clear_gradients(m);
     return pe__sync(m, why);

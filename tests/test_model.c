@@ -1249,6 +1249,19 @@ TEST bad_struct_is_refused_with_its_numbers(void)
     PASS();
 }
 
+/* An update changes the head under the hidden states of the forward before it. */
+TEST logits_are_refused_between_an_update_and_the_next_forward(void)
+{
+    posenc_model *m = make_model("%s", kinds[NEXT_TOKEN].config);
+    posenc_float room[16];
+    posenc_error why;
+    ASSERTm(check_text, m && train_steps(m, 0, 1));
+    ASSERT_EQ(POSENC_BAD_INPUT, posenc_model_logits(m, room, 0, 1, &why));
+    ASSERTm(check_text, mentions(why.text, "after a forward", (char *)0));
+    posenc_model_free(m);
+    PASS();
+}
+
 TEST logits_and_maps_are_refused_before_a_forward_and_outside(void)
 {
     posenc_model *m = make_model("%s", kinds[NEXT_TOKEN].config);
@@ -1834,8 +1847,8 @@ SUITE(parts_of_a_model)
 SUITE(not_a_number)
 {
     static const char *const poisoned[] = { "blocks.1.attn.v_proj.weight", "blocks.0.norm2.weight",
-                                            "head.bias",
-                                            "pe.relative.weight", "token_embedding.weight" };
+                                            "head.bias", "pe.relative.weight",
+                                            "token_embedding.weight" };
     for (int i = 0; i < 5; i++) {
         label_test("%s", poisoned[i]);
         RUN_TESTp(NaN_in_a_weight_stops_with_step_and_tensor, poisoned[i], NAN);
@@ -1862,6 +1875,7 @@ SUITE(refused)
     }
     RUN_TEST(bad_struct_is_refused_with_its_numbers);
     RUN_TEST(logits_and_maps_are_refused_before_a_forward_and_outside);
+    RUN_TEST(logits_are_refused_between_an_update_and_the_next_forward);
 }
 
 SUITE(looking_inside)
