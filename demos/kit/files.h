@@ -192,7 +192,7 @@ static inline int kit__is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* The temporary name is always the same: what a killed program left, the next save takes away. */
+/* The temporary name is always the same: what a killed program left behind, the next save takes away. */
 static inline int kit_save_bytes(const char *path, const void *bytes, size_t n, kit_error *why)
 {
     char temporary[KIT_PATH];
