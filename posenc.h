@@ -767,6 +767,10 @@ POSENC_DEF int posenc_threads(void);
 #define PE__FORMAT(text, first)
 #endif
 
+#if !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__x86_64__) && defined(__GNUC__)
+#define PE__X86 1
+#endif
+
 /* one spelling of the C library's functions for float and for the double build */
 #ifdef POSENC_DOUBLE
 #define PE__EXP   exp
@@ -775,7 +779,7 @@ POSENC_DEF int posenc_threads(void);
 #define PE__TANH  tanh
 #define PE__ERF   erf
 #else
-#define PE__EXP   expf
+#define PE__EXP   pe__exp                    /* [3.3] */
 #define PE__LOG   logf
 #define PE__SQRT  sqrtf
 #define PE__TANH  tanhf
@@ -956,6 +960,109 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
     return sqrt(-2.0 * log(u)) * cos(2.0 * pe__pi * v);
 }
 
+/* ---- [3.3] loops that every machine compiles its own way ----------------------------------------
+   A loop over the channels of a row is the same C on every processor; only the width of a register
+   differs. So it is written once, below a line that begins with PE__STAMPED, and compiled once for
+   each tier [10]: pe__NAME calls the copy for this machine. Inside such a body
+
+       PE__EACH for (...)   promises that the turns of the loop do not depend on each other
+       pe__lanes            eight numbers that are added as one; two of them, sixteen partial sums,
+                            stand for the sum of a row, folded in one fixed order
+
+   and nothing is fused or reordered, so that all tiers give the same bits, plain C as well.      */
+
+#if defined(__GNUC__)
+#define PE__INLINE static inline __attribute__((always_inline, unused))
+#define PE__EIGHT  8
+typedef posenc_float pe__lanes
+    __attribute__((vector_size(8 * sizeof(posenc_float)), aligned(sizeof(posenc_float)),
+                   may_alias));
+#else
+#define PE__INLINE static
+#define PE__EIGHT  1
+typedef posenc_float pe__lanes;
+#endif
+
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#ifdef POSENC_DOUBLE
+#define PE__EACH                                  /* clang warns of loops it cannot widen: exp() */
+#else
+#define PE__EACH  _Pragma("clang loop vectorize(assume_safety)")
+#endif
+#define PE__LOOPS
+#elif defined(__GNUC__)
+#define PE__EACH  _Pragma("GCC ivdep")
+#define PE__LOOPS \
+    __attribute__((optimize("O3", "fp-contract=off", "no-trapping-math", "no-math-errno")))
+#else
+#define PE__EACH
+#define PE__LOOPS
+#endif
+
+#ifdef PE__X86
+#define PE__AVX2   __attribute__((target("avx2,fma")))
+#define PE__AVX512 __attribute__((target("avx512f")))
+#define PE__COPY(NAME, ATTRIBUTE, PARAMETERS, BODY, ARGUMENTS) \
+    PE__LOOPS PE__UNUSED ATTRIBUTE static void NAME PARAMETERS { BODY ARGUMENTS; }
+#define PE__STAMPED(NAME, PARAMETERS, ARGUMENTS)                                                   \
+    PE__INLINE void pe__##NAME##_body PARAMETERS;                                                  \
+    PE__COPY(pe__##NAME##_c,      ,           PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
+    PE__COPY(pe__##NAME##_avx2,   PE__AVX2,   PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
+    PE__COPY(pe__##NAME##_avx512, PE__AVX512, PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
+    static PE__UNUSED void pe__##NAME PARAMETERS                                                   \
+    {                                                                                              \
+        int tier = pe__tier();                                                                     \
+        if      (tier == 2) pe__##NAME##_avx512 ARGUMENTS;                                         \
+        else if (tier == 1) pe__##NAME##_avx2 ARGUMENTS;                                           \
+        else                pe__##NAME##_c ARGUMENTS;                                              \
+    }                                                                                              \
+    PE__INLINE void pe__##NAME##_body PARAMETERS
+static int pe__tier(void);                                             /* 0 c, 1 avx2, 2 avx512 */
+#else
+#define PE__STAMPED(NAME, PARAMETERS, ARGUMENTS) \
+    PE__LOOPS PE__UNUSED static void pe__##NAME PARAMETERS
+#endif
+
+/* sum of two bundles of lanes and of the n numbers of a row that did not fill them */
+PE__INLINE posenc_float pe__across(const pe__lanes *a, const pe__lanes *b, const posenc_float *rest,
+                                   int n)
+{
+    posenc_float w[8] = {0};
+    pe__lanes both = *a + *b;
+    memcpy(w, &both, sizeof both);
+    for (int i = 0; i < n; i++) w[i & 7] += rest[i];
+    return ((w[0] + w[4]) + (w[2] + w[6])) + ((w[1] + w[5]) + (w[3] + w[7]));
+}
+
+/* exp(x) = 2^n e^r with n whole and |r| <= ln(2)/2, where eight terms of the series reach float's
+   last bit (1.0e-7 at worst). Adding 1.5 * 2^23 rounds a number and leaves it in the low bits of
+   the sum. 2^n is put together from its exponent, in two halves: 2^n itself may be out of range
+   where the result is not. No branch, so that a loop of it fills registers; NaN stays NaN.       */
+PE__INLINE float pe__exp(float x)
+{
+    const float round = 12582912.0f;
+    float shifted, n, r, y, low, high;
+    int32_t i, half;
+    uint32_t bits;
+    x = x < -104 ? -104 : x;
+    x = x > 89 ? 89 : x;
+    shifted = x * 1.44269504f + round;
+    memcpy(&i, &shifted, sizeof i);
+    i -= 0x4B400000;                                                    /* the bits of `round` */
+    n = shifted - round;
+    r = x - n * 0.693145752f;                  /* ln 2 in two parts: n times the first is exact */
+    r = r - n * 1.42860677e-6f;
+    y = 1 + r * (1 + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24
+          + r * (1.0f / 120 + r * (1.0f / 720 + r * (1.0f / 5040)))))));
+    half = (i + 1024) / 2 - 512;
+    bits = (uint32_t)(half + 127) << 23;
+    memcpy(&low, &bits, sizeof low);
+    bits = (uint32_t)(i - half + 127) << 23;
+    memcpy(&high, &bits, sizeof high);
+    return y * low * high;
+}
+
 /* ---- [4] layers ---------------------------------------------------------------------------------
    Each card gives the formula, then derives the backward beside it. Two rules hold throughout:
    gradients of parameters are added to (several batches, several uses of one tensor), gradients of
@@ -991,17 +1098,28 @@ POSENC_DEF void posenc_linear_forward(posenc_float *y, const posenc_float *x, co
 }
 
 /* sum[j] += x[0,j] + x[1,j] + ... with rows in order; a thread owns a stretch of columns */
+enum { PE__STRETCH = 64 };
+PE__STAMPED(add_stretch, (posenc_float *sum, const posenc_float *x, int R, int n, int width),
+            (sum, x, R, n, width))
+{
+    posenc_float acc[PE__STRETCH] = {0};
+    if (width == PE__STRETCH) {                         /* the usual case, known to the compiler */
+        for (int r = 0; r < R; r++)
+            PE__EACH for (int j = 0; j < PE__STRETCH; j++) acc[j] += x[(size_t)r * n + j];
+    } else {
+        for (int r = 0; r < R; r++)
+            PE__EACH for (int j = 0; j < width; j++) acc[j] += x[(size_t)r * n + j];
+    }
+    for (int j = 0; j < width; j++) sum[j] += acc[j];
+}
+
 static void pe__add_columns(posenc_float *sum, const posenc_float *x, int R, int n)
 {
-    enum { STRETCH = 64 };
-    int stretches = (n + STRETCH - 1) / STRETCH;
+    int stretches = (n + PE__STRETCH - 1) / PE__STRETCH;
     PE__PARALLEL
     for (int s = 0; s < stretches; s++) {
-        posenc_float acc[STRETCH] = {0};
-        int j0 = s * STRETCH, width = pe__min(STRETCH, n - j0);
-        for (int r = 0; r < R; r++)
-            for (int j = 0; j < width; j++) acc[j] += x[(size_t)r * n + j0 + j];
-        for (int j = 0; j < width; j++) sum[j0 + j] += acc[j];
+        int j = s * PE__STRETCH;
+        pe__add_stretch(sum + j, x + j, R, n, pe__min(PE__STRETCH, n - j));
     }
 }
 
@@ -1022,13 +1140,38 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
        dx_i = y_i (dy_i - sum_j dy_j y_j)
    The row's mean of dy under y is taken away: raising all x together changes nothing.            */
 
-static void pe__softmax_row(posenc_float *y, const posenc_float *x, int n)
+PE__INLINE posenc_float pe__sum(const posenc_float *x, int n)
 {
-    posenc_float top = -HUGE_VALF, sum = 0;
-    for (int i = 0; i < n; i++) if (x[i] > top) top = x[i];
+    pe__lanes a = {0}, b = {0};
+    int i = 0;
+    for (; i <= n - 2 * PE__EIGHT; i += 2 * PE__EIGHT) {
+        a += *(const pe__lanes *)(x + i);
+        b += *(const pe__lanes *)(x + i + PE__EIGHT);
+    }
+    return pe__across(&a, &b, x + i, n - i);
+}
+
+/* the largest of n numbers and `top`; a NaN counts as the largest, so that it stays visible */
+PE__INLINE posenc_float pe__largest(const posenc_float *x, int n, posenc_float top)
+{
+    posenc_float w[16];
+    int i = 0;
+    for (int l = 0; l < 16; l++) w[l] = top;
+    for (; i <= n - 16; i += 16)
+        PE__EACH for (int l = 0; l < 16; l++)
+            w[l] = ((x[i + l] > w[l]) | (x[i + l] != x[i + l])) ? x[i + l] : w[l];
+    for (int l = 0; l < 16; l++) if (w[l] > top || w[l] != w[l]) top = w[l];
+    for (; i < n; i++) if (x[i] > top || x[i] != x[i]) top = x[i];
+    return top;
+}
+
+PE__STAMPED(softmax_row, (posenc_float *y, const posenc_float *x, int n), (y, x, n))
+{
+    posenc_float top = pe__largest(x, n, -HUGE_VALF), sum;
     if (top == -HUGE_VALF) top = 0;                   /* nothing to see: exp(-inf) = 0 everywhere */
-    for (int i = 0; i < n; i++) { y[i] = PE__EXP(x[i] - top); sum += y[i]; }
-    for (int i = 0; i < n; i++) y[i] = sum == 0 ? 0 : y[i] / sum;
+    PE__EACH for (int i = 0; i < n; i++) y[i] = PE__EXP(x[i] - top);
+    sum = pe__sum(y, n);
+    PE__EACH for (int i = 0; i < n; i++) y[i] = sum == 0 ? 0 : y[i] / sum;
 }
 
 POSENC_DEF void posenc_softmax_forward(posenc_float *y, const posenc_float *x, int R, int n)
@@ -1059,41 +1202,84 @@ POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy
    shifted or stretched as a whole gives the same y, so no gradient may point along either.
        dgain_i += sum over rows of dy_i z_i        dbias_i += sum over rows of dy_i               */
 
+PE__STAMPED(layernorm_row, (posenc_float *y, posenc_float *mean, posenc_float *rstd,
+                            const posenc_float *x, const posenc_float *gain,
+                            const posenc_float *bias, double eps, int n),
+            (y, mean, rstd, x, gain, bias, eps, n))
+{
+    posenc_float m = pe__sum(x, n) / PE__F(n), r;
+    PE__EACH for (int i = 0; i < n; i++) y[i] = (x[i] - m) * (x[i] - m);
+    r = 1 / PE__SQRT(pe__sum(y, n) / PE__F(n) + PE__F(eps));
+    PE__EACH for (int i = 0; i < n; i++) y[i] = gain[i] * (x[i] - m) * r;
+    if (bias) PE__EACH for (int i = 0; i < n; i++) y[i] += bias[i];
+    *mean = m;
+    *rstd = r;
+}
+
 POSENC_DEF void posenc_layernorm_forward(posenc_float *y, posenc_float *mean, posenc_float *rstd,
                                          const posenc_float *x, const posenc_float *gain,
                                          const posenc_float *bias, double eps, int R, int n)
 {
     PE__PARALLEL
-    for (int r = 0; r < R; r++) {
-        const posenc_float *xr = x + (size_t)r * n;
-        posenc_float *yr = y + (size_t)r * n, sum = 0, square = 0, m;
-        for (int i = 0; i < n; i++) sum += xr[i];
-        m = sum / PE__F(n);
-        for (int i = 0; i < n; i++) square += (xr[i] - m) * (xr[i] - m);
-        mean[r] = m;
-        rstd[r] = 1 / PE__SQRT(square / PE__F(n) + PE__F(eps));
-        for (int i = 0; i < n; i++) yr[i] = gain[i] * (xr[i] - m) * rstd[r] + (bias ? bias[i] : 0);
-    }
+    for (int r = 0; r < R; r++)
+        pe__layernorm_row(y + (size_t)r * n, mean + r, rstd + r, x + (size_t)r * n, gain, bias, eps,
+                          n);
 }
 
 /* dgain_j += sum over rows of dy z, z = (x - mean) rstd, mean NULL meaning 0: for both norms */
+PE__STAMPED(gain_stretch, (posenc_float *dgain, const posenc_float *dy, const posenc_float *mean,
+                           const posenc_float *rstd, const posenc_float *x, int R, int n,
+                           int width),
+            (dgain, dy, mean, rstd, x, R, n, width))
+{
+    posenc_float acc[PE__STRETCH] = {0};
+    for (int r = 0; r < R; r++, dy += n, x += n) {
+        posenc_float m = mean ? mean[r] : 0, scale = rstd[r];
+        PE__EACH for (int j = 0; j < width; j++) acc[j] += dy[j] * (x[j] - m) * scale;
+    }
+    for (int j = 0; j < width; j++) dgain[j] += acc[j];
+}
+
 static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy,
                                    const posenc_float *mean, const posenc_float *rstd,
                                    const posenc_float *x, int R, int n)
 {
-    enum { STRETCH = 64 };
-    int stretches = (n + STRETCH - 1) / STRETCH;
+    int stretches = (n + PE__STRETCH - 1) / PE__STRETCH;
     PE__PARALLEL
     for (int s = 0; s < stretches; s++) {
-        posenc_float acc[STRETCH] = {0};
-        int j0 = s * STRETCH, width = pe__min(STRETCH, n - j0);
-        for (int r = 0; r < R; r++) {
-            const posenc_float *dyr = dy + (size_t)r * n + j0, *xr = x + (size_t)r * n + j0;
-            posenc_float m = mean ? mean[r] : 0;
-            for (int j = 0; j < width; j++) acc[j] += dyr[j] * (xr[j] - m) * rstd[r];
-        }
-        for (int j = 0; j < width; j++) dgain[j0 + j] += acc[j];
+        int j = s * PE__STRETCH;
+        pe__gain_stretch(dgain + j, dy + j, mean, rstd, x + j, R, n, pe__min(PE__STRETCH, n - j));
     }
+}
+
+/* sum of a_i b_i */
+PE__INLINE posenc_float pe__dot(const posenc_float *a, const posenc_float *b, int n)
+{
+    pe__lanes p = {0}, q = {0};
+    posenc_float rest[16];
+    int i = 0, left;
+    for (; i <= n - 2 * PE__EIGHT; i += 2 * PE__EIGHT) {
+        p += *(const pe__lanes *)(a + i) * *(const pe__lanes *)(b + i);
+        q += *(const pe__lanes *)(a + i + PE__EIGHT) * *(const pe__lanes *)(b + i + PE__EIGHT);
+    }
+    left = n - i;
+    for (int l = 0; l < left; l++) rest[l] = a[i + l] * b[i + l];
+    return pe__across(&p, &q, rest, left);
+}
+
+/* dx holds s_i = dy_i gain_i on the way; dx may be dy */
+PE__STAMPED(layernorm_row_backward, (posenc_float *dx, const posenc_float *dy, posenc_float mean,
+                                     posenc_float rstd, const posenc_float *x,
+                                     const posenc_float *gain, int n),
+            (dx, dy, mean, rstd, x, gain, n))
+{
+    posenc_float sum, along;
+    PE__EACH for (int i = 0; i < n; i++) dx[i] = dy[i] * gain[i];
+    sum = pe__sum(dx, n);
+    along = rstd * (pe__dot(dx, x, n) - mean * sum) / PE__F(n);               /* mean(s z) */
+    sum /= PE__F(n);
+    PE__EACH for (int i = 0; i < n; i++)
+        dx[i] = rstd * (dx[i] - sum - (x[i] - mean) * rstd * along);
 }
 
 POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
@@ -1105,18 +1291,9 @@ POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
     if (dgain) pe__norm_gain_backward(dgain, dy, mean, rstd, x, R, n);
     if (dbias) pe__add_columns(dbias, dy, R, n);
     PE__PARALLEL
-    for (int r = 0; r < R; r++) {
-        const posenc_float *xr = x + (size_t)r * n, *dyr = dy + (size_t)r * n;
-        posenc_float *dxr = dx + (size_t)r * n, sum = 0, along = 0;
-        for (int i = 0; i < n; i++) {
-            posenc_float s = dyr[i] * gain[i];
-            sum += s;
-            along += s * (xr[i] - mean[r]) * rstd[r];
-        }
-        sum /= PE__F(n); along /= PE__F(n);
-        for (int i = 0; i < n; i++)
-            dxr[i] = rstd[r] * (dyr[i] * gain[i] - sum - (xr[i] - mean[r]) * rstd[r] * along);
-    }
+    for (int r = 0; r < R; r++)
+        pe__layernorm_row_backward(dx + (size_t)r * n, dy + (size_t)r * n, mean[r], rstd[r],
+                                   x + (size_t)r * n, gain, n);
 }
 
 /* ---- [4.4] RMSNorm (Zhang and Sennrich 2019) ----------------------------------------------------
@@ -1126,17 +1303,31 @@ POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
        dx_i = r s_i - r^3 x_i mean(s x)
    The second term takes away the part of s that lies along x: a longer row gives the same y.     */
 
+PE__STAMPED(rmsnorm_row, (posenc_float *y, posenc_float *r, const posenc_float *x,
+                          const posenc_float *gain, double eps, int n),
+            (y, r, x, gain, eps, n))
+{
+    posenc_float scale = 1 / PE__SQRT(pe__dot(x, x, n) / PE__F(n) + PE__F(eps));
+    PE__EACH for (int j = 0; j < n; j++) y[j] = gain[j] * x[j] * scale;
+    *r = scale;
+}
+
 POSENC_DEF void posenc_rmsnorm_forward(posenc_float *y, posenc_float *r, const posenc_float *x,
                                        const posenc_float *gain, double eps, int R, int n)
 {
     PE__PARALLEL
-    for (int i = 0; i < R; i++) {
-        const posenc_float *xi = x + (size_t)i * n;
-        posenc_float *yi = y + (size_t)i * n, sum = 0;
-        for (int j = 0; j < n; j++) sum += xi[j] * xi[j];
-        r[i] = 1 / PE__SQRT(sum / PE__F(n) + PE__F(eps));
-        for (int j = 0; j < n; j++) yi[j] = gain[j] * xi[j] * r[i];
-    }
+    for (int i = 0; i < R; i++)
+        pe__rmsnorm_row(y + (size_t)i * n, r + i, x + (size_t)i * n, gain, eps, n);
+}
+
+PE__STAMPED(rmsnorm_row_backward, (posenc_float *dx, const posenc_float *dy, posenc_float r,
+                                   const posenc_float *x, const posenc_float *gain, int n),
+            (dx, dy, r, x, gain, n))
+{
+    posenc_float along;
+    PE__EACH for (int j = 0; j < n; j++) dx[j] = dy[j] * gain[j];
+    along = pe__dot(dx, x, n) * (r * r / PE__F(n));
+    PE__EACH for (int j = 0; j < n; j++) dx[j] = r * (dx[j] - x[j] * along);
 }
 
 POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
@@ -1146,13 +1337,9 @@ POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
 {
     if (dgain) pe__norm_gain_backward(dgain, dy, NULL, r, x, R, n);
     PE__PARALLEL
-    for (int i = 0; i < R; i++) {
-        const posenc_float *xi = x + (size_t)i * n, *dyi = dy + (size_t)i * n;
-        posenc_float *dxi = dx + (size_t)i * n, along = 0;
-        for (int j = 0; j < n; j++) along += dyi[j] * gain[j] * xi[j];
-        along *= r[i] * r[i] / PE__F(n);
-        for (int j = 0; j < n; j++) dxi[j] = r[i] * (dyi[j] * gain[j] - xi[j] * along);
-    }
+    for (int i = 0; i < R; i++)
+        pe__rmsnorm_row_backward(dx + (size_t)i * n, dy + (size_t)i * n, r[i], x + (size_t)i * n,
+                                 gain, n);
 }
 
 /* ---- [4.5] activations --------------------------------------------------------------------------
@@ -1165,23 +1352,33 @@ POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
    GELU (Hendrycks and Gimpel 2016) weighs x by the chance that a normal number lies below it;
    the tanh form is the older approximation that GPT-2's weights were trained with.               */
 
-static posenc_float pe__sigmoid(posenc_float x) { return 1 / (1 + PE__EXP(-x)); }
+PE__INLINE posenc_float pe__relu(posenc_float x)
+{
+    return ((x > 0) | (x != x)) ? x : 0;                                       /* a NaN stays one */
+}
 
-static posenc_float pe__gelu(posenc_float x)
+PE__INLINE posenc_float pe__sigmoid(posenc_float x) { return 1 / (1 + PE__EXP(-x)); }
+PE__INLINE posenc_float pe__silu_slope(posenc_float x)
+{
+    posenc_float s = pe__sigmoid(x);
+    return s * (1 + x * (1 - s));
+}
+
+PE__INLINE posenc_float pe__gelu(posenc_float x)
 {
     return PE__F(0.5) * x * (1 + PE__ERF(x * PE__F(0.70710678118654752)));
 }
-static posenc_float pe__gelu_slope(posenc_float x)
+PE__INLINE posenc_float pe__gelu_slope(posenc_float x)
 {
     posenc_float p = PE__F(0.5) * (1 + PE__ERF(x * PE__F(0.70710678118654752)));
     return p + x * PE__EXP(PE__F(-0.5) * x * x) * PE__F(0.39894228040143268);
 }
 
-static posenc_float pe__gelu_tanh_inner(posenc_float x)
+PE__INLINE posenc_float pe__gelu_tanh_inner(posenc_float x)
 {
     return PE__TANH(PE__F(0.79788456080286536) * (x + PE__F(0.044715) * x * x * x));
 }
-static posenc_float pe__gelu_tanh_slope(posenc_float x)
+PE__INLINE posenc_float pe__gelu_tanh_slope(posenc_float x)
 {
     posenc_float t = pe__gelu_tanh_inner(x);
     posenc_float inner = PE__F(0.79788456080286536) * (1 + 3 * PE__F(0.044715) * x * x);
@@ -1189,66 +1386,93 @@ static posenc_float pe__gelu_tanh_slope(posenc_float x)
     return PE__F(0.5) * (1 + t) + PE__F(0.5) * x * (1 - t * t) * inner;
 }
 
-static posenc_float pe__silu_slope(posenc_float x)
+PE__STAMPED(activate, (posenc_float *y, const posenc_float *x, int kind, int n), (y, x, kind, n))
 {
-    posenc_float s = pe__sigmoid(x);
-    return s * (1 + x * (1 - s));
+    switch (kind) {
+    case POSENC_GELU:      for (int i = 0; i < n; i++) y[i] = pe__gelu(x[i]); break;
+    case POSENC_GELU_TANH: for (int i = 0; i < n; i++)
+                               y[i] = PE__F(0.5) * x[i] * (1 + pe__gelu_tanh_inner(x[i]));
+                           break;
+    case POSENC_SILU:      PE__EACH for (int i = 0; i < n; i++) y[i] = x[i] * pe__sigmoid(x[i]);
+                           break;
+    default:               PE__EACH for (int i = 0; i < n; i++) y[i] = pe__relu(x[i]);
+    }
+}
+PE__STAMPED(activate_backward, (posenc_float *dx, const posenc_float *dy, const posenc_float *x,
+                                int kind, int n), (dx, dy, x, kind, n))
+{
+    switch (kind) {
+    case POSENC_GELU:      for (int i = 0; i < n; i++) dx[i] = dy[i] * pe__gelu_slope(x[i]); break;
+    case POSENC_GELU_TANH: for (int i = 0; i < n; i++) dx[i] = dy[i] * pe__gelu_tanh_slope(x[i]);
+                           break;
+    case POSENC_SILU:      PE__EACH for (int i = 0; i < n; i++)
+                               dx[i] = dy[i] * pe__silu_slope(x[i]);
+                           break;
+    default:               PE__EACH for (int i = 0; i < n; i++) dx[i] = dy[i] * (x[i] > 0);
+    }
 }
 
-static posenc_float pe__activate(int kind, posenc_float x)
+/* Long arrays are worked through in runs, one thread to a run. */
+enum { PE__RUN = 4096 };
+static ptrdiff_t pe__runs(size_t n) { return (ptrdiff_t)((n + PE__RUN - 1) / PE__RUN); }
+static int pe__run_length(ptrdiff_t run, size_t n)
 {
-    switch (kind) {
-    case POSENC_GELU:      return pe__gelu(x);
-    case POSENC_GELU_TANH: return PE__F(0.5) * x * (1 + pe__gelu_tanh_inner(x));
-    case POSENC_SILU:      return x * pe__sigmoid(x);
-    default:               return x > 0 ? x : x != x ? x : 0;      /* a NaN stays one */
-    }
-}
-static posenc_float pe__activate_slope(int kind, posenc_float x)
-{
-    switch (kind) {
-    case POSENC_GELU:      return pe__gelu_slope(x);
-    case POSENC_GELU_TANH: return pe__gelu_tanh_slope(x);
-    case POSENC_SILU:      return pe__silu_slope(x);
-    default:               return PE__F(x > 0);
-    }
+    return (int)pe__least(n - (size_t)run * PE__RUN, PE__RUN);
 }
 
 POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind,
                                           size_t n)
 {
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) y[i] = pe__activate(kind, x[i]);
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__activate(y + r * PE__RUN, x + r * PE__RUN, kind, pe__run_length(r, n));
 }
 POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float *dy,
                                            const posenc_float *x, int kind, size_t n)
 {
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) dx[i] = dy[i] * pe__activate_slope(kind, x[i]);
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__activate_backward(dx + r * PE__RUN, dy + r * PE__RUN, x + r * PE__RUN, kind,
+                              pe__run_length(r, n));
 }
 
 /* SwiGLU (Shazeer 2020): y = silu(gate) * up, two projections of the same input. The product rule:
        dgate = dy up silu'(gate)        dup = dy silu(gate)                                       */
+PE__STAMPED(swiglu, (posenc_float *y, const posenc_float *gate, const posenc_float *up, int n),
+            (y, gate, up, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) y[i] = gate[i] * pe__sigmoid(gate[i]) * up[i];
+}
+PE__STAMPED(swiglu_run_backward, (posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
+                                  const posenc_float *gate, const posenc_float *up, int n),
+            (dgate, dup, dy, gate, up, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) {
+        posenc_float g = gate[i], d = dy[i], s = pe__sigmoid(g);
+        dgate[i] = d * up[i] * (s * (1 + g * (1 - s)));
+        dup[i]   = d * g * s;
+    }
+}
+
 POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
                                       const posenc_float *up, size_t n)
 {
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) y[i] = gate[i] * pe__sigmoid(gate[i]) * up[i];
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__swiglu(y + r * PE__RUN, gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
 }
 POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
                                        const posenc_float *dy, const posenc_float *gate,
                                        const posenc_float *up, size_t n)
 {
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) {
-        posenc_float g = gate[i], d = dy[i];
-        dgate[i] = d * up[i] * pe__silu_slope(g);
-        dup[i]   = d * g * pe__sigmoid(g);
-    }
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__swiglu_run_backward(dgate + r * PE__RUN, dup + r * PE__RUN, dy + r * PE__RUN,
+                                gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
 }
 
 /* ---- [4.6] dropout (Srivastava et al. 2014) -----------------------------------------------------
@@ -1256,10 +1480,17 @@ POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
 
    Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.  */
 
-enum { PE__WORDS = 32 };                      /* random words made at a time, of eight counters */
-static void pe__random_words(uint32_t words[PE__WORDS], const posenc_dropout *how, uint64_t block);
+enum { PE__WORDS = 1024 };                       /* random words made at a time, 32 to a batch */
+static void pe__random_words(uint32_t *words, size_t n, const posenc_dropout *how, uint64_t block);
 
-/* y = x or 0 for n consecutive indices from first on */
+PE__STAMPED(mask, (posenc_float *y, const posenc_float *x, const uint32_t *word, uint32_t threshold,
+                   posenc_float grow, int n), (y, x, word, threshold, grow, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) y[i] = word[i] >= threshold ? x[i] * grow : 0;
+}
+
+/* y = x or 0 for n consecutive indices from first on; the first word of a block of four may belong
+   to an index before it */
 static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
                             const posenc_dropout *how, uint64_t first)
 {
@@ -1268,9 +1499,8 @@ static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
     uint32_t threshold = limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu, words[PE__WORDS];
     for (size_t at = 0; at < n;) {
         size_t skip = (size_t)((first + at) & 3), count = pe__least(n - at, PE__WORDS - skip);
-        pe__random_words(words, how, (first + at) >> 2);
-        for (size_t i = 0; i < count; i++)
-            y[at + i] = words[skip + i] >= threshold ? x[at + i] * grow : 0;
+        pe__random_words(words, skip + count, how, (first + at) >> 2);
+        pe__mask(y + at, x + at, words + skip, threshold, grow, (int)count);
         at += count;
     }
 }
@@ -1278,11 +1508,10 @@ static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
 POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, size_t n,
                                      posenc_dropout how)
 {
-    enum { RUN = 1024 };
-    ptrdiff_t runs = (ptrdiff_t)((n + RUN - 1) / RUN);
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
     for (ptrdiff_t r = 0; r < runs; r++) {
-        size_t at = (size_t)r * RUN, len = pe__least(n - at, RUN);
+        size_t at = (size_t)r * PE__RUN, len = (size_t)pe__run_length(r, n);
         if (how.rate <= 0) memmove(y + at, x + at, len * sizeof *y);
         else               pe__dropout_run(y + at, x + at, len, &how, how.first + at);
     }
@@ -1290,12 +1519,18 @@ POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, siz
 
 /* ---- [4.7] residual -----------------------------------------------------------------------------
    y = a + b. Whatever the branch does, the gradient of the sum reaches both sides unchanged.     */
+PE__STAMPED(add, (posenc_float *y, const posenc_float *a, const posenc_float *b, int n),
+            (y, a, b, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
 POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const posenc_float *b,
                                 size_t n)
 {
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__add(y + r * PE__RUN, a + r * PE__RUN, b + r * PE__RUN, pe__run_length(r, n));
 }
 
 /* ---- [4.8] embedding ----------------------------------------------------------------------------
@@ -1383,19 +1618,41 @@ POSENC_DEF void posenc_pool_backward(posenc_float *dx, const posenc_float *dy,
    backward, on to the next rows. The logits of a chunk stay in the cache, are never stored
    whole, and no product is done twice.                                                           */
 
+/* e_v = exp(z_v - top) is kept in dz, or in a corner of the stack a stretch at a time */
+PE__STAMPED(exp_sum, (posenc_float *sum, posenc_float *dz, const posenc_float *z, posenc_float top,
+                      int V), (sum, dz, z, top, V))
+{
+    posenc_float some[PE__STRETCH];
+    *sum = 0;
+    for (int v = 0; v < V; v += PE__STRETCH) {
+        int n = pe__min(PE__STRETCH, V - v);
+        posenc_float *e = dz ? dz + v : some;
+        PE__EACH for (int i = 0; i < n; i++) e[i] = PE__EXP(z[v + i] - top);
+        *sum += pe__sum(e, n);
+    }
+}
+PE__STAMPED(row_largest, (posenc_float *top, const posenc_float *z, int V), (top, z, V))
+{
+    *top = pe__largest(z, V, -HUGE_VALF);
+}
+PE__STAMPED(row_scale, (posenc_float *x, posenc_float by, int n), (x, by, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) x[i] *= by;
+}
+
 static posenc_float pe__crossentropy_row(posenc_float *dz, const posenc_float *z, int target,
                                          double scale, int V)
 {
-    posenc_float top = -HUGE_VALF, sum = 0, own;
+    posenc_float top, sum, own;
     if (target < 0 || target >= V) {
         if (dz) memset(dz, 0, (size_t)V * sizeof *dz);
         return 0;
     }
     own = z[target];
-    for (int v = 0; v < V; v++) if (z[v] > top) top = z[v];
-    for (int v = 0; v < V; v++) sum += PE__EXP(z[v] - top);
+    pe__row_largest(&top, z, V);
+    pe__exp_sum(&sum, dz, z, top, V);
     if (dz) {
-        for (int v = 0; v < V; v++) dz[v] = PE__F(scale) * PE__EXP(z[v] - top) / sum;
+        pe__row_scale(dz, PE__F(scale) / sum, V);
         dz[target] -= PE__F(scale);
     }
     return PE__LOG(sum) + top - own;
@@ -2468,6 +2725,51 @@ static int pe__bias_entry(int b, int i, int j, const pe__sizes *n, const posenc_
     return (int)(d < -how->future ? 0 : d > how->past ? how->future + how->past : d + how->future);
 }
 
+/* Where positions are indices, a row of the map reads the vector of biases backwards, one step to
+   a key. Says whether keys j0.. of query i do so without meeting an end, and where the first one
+   reads.                                                                                         */
+static int pe__bias_straight(int *entry, int i, int j0, int count, const pe__sizes *n,
+                             const posenc_attention *how)
+{
+    int64_t d = (int64_t)i + n->Tk - n->Tq - j0;
+    *entry = (int)(d + how->future);
+    return !how->q_at && !how->k_at && d <= how->past && d - (count - 1) >= -(int64_t)how->future;
+}
+
+PE__STAMPED(add_reversed, (posenc_float *row, const posenc_float *last, int n), (row, last, n))
+{
+    PE__EACH for (int j = 0; j < n; j++) row[j] += last[-j];
+}
+PE__STAMPED(add_to_reversed, (posenc_float *last, const posenc_float *row, int n), (last, row, n))
+{
+    PE__EACH for (int j = 0; j < n; j++) last[-j] += row[j];
+}
+
+static void pe__bias_forward(posenc_float *row, int b, int h, int i, int j0, int count,
+                             const pe__sizes *n, const posenc_attention *how)
+{
+    const posenc_float *r = how->bias + (size_t)h * (how->future + 1 + how->past);
+    int entry;
+    if (pe__bias_straight(&entry, i, j0, count, n, how)) {
+        pe__add_reversed(row, r + entry, count);
+        return;
+    }
+    for (int j = 0; j < count; j++) row[j] += r[pe__bias_entry(b, i, j0 + j, n, how)];
+}
+
+/* padding keys and keys of other segments */
+static void pe__scores_hide(posenc_float *row, int b, int i, int j0, int count, const pe__sizes *n,
+                            const posenc_attention *how)
+{
+    for (int j = 0; j < count; j++) {
+        size_t key = (size_t)b * n->Tk + j0 + j;
+        int seen = !how->keep || how->keep[key];
+        if (how->q_segment && how->k_segment)
+            seen = seen && how->q_segment[(size_t)b * n->Tq + i] == how->k_segment[key];
+        if (!seen) row[j] = -HUGE_VALF;
+    }
+}
+
 /* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at
    -infinity                                                                                      */
 static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count,
@@ -2475,20 +2777,13 @@ static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count
 {
     int from, to;
     pe__visible(&from, &to, i, n, how);
-    for (int j = 0; j < count; j++) row[j] *= PE__F(n->scale);
-    if (how->bias) {
-        const posenc_float *r = how->bias + (size_t)h * (how->future + 1 + how->past);
-        for (int j = 0; j < count; j++) row[j] += r[pe__bias_entry(b, i, j0 + j, n, how)];
-    }
+    pe__row_scale(row, PE__F(n->scale), count);
+    if (how->bias) pe__bias_forward(row, b, h, i, j0, count, n, how);
     if (how->row_bias) how->row_bias->forward(how->row_bias->user, row, b, h, i, j0, count);
-    for (int j = 0; j < count; j++) {
-        int key = j0 + j, seen = key >= from && key < to;
-        if (how->keep) seen = seen && how->keep[(size_t)b * n->Tk + key];
-        if (how->q_segment && how->k_segment)
-            seen = seen &&
-                   how->q_segment[(size_t)b * n->Tq + i] == how->k_segment[(size_t)b * n->Tk + key];
-        if (!seen) row[j] = -HUGE_VALF;
-    }
+    for (int j = 0; j < pe__min(from - j0, count); j++) row[j] = -HUGE_VALF;
+    for (int j = pe__max(0, to - j0); j < count; j++) row[j] = -HUGE_VALF;
+    if (how->keep || (how->q_segment && how->k_segment))
+        pe__scores_hide(row, b, i, j0, count, n, how);
 }
 
 /* the biases' share of the backward: dS of query i goes to the diagonal sums and to the caller */
@@ -2496,7 +2791,10 @@ static void pe__scores_backward(posenc_float *diagonal, const posenc_float *drow
                                 int i, int j0, int count, const pe__sizes *n,
                                 const posenc_attention *how)
 {
-    if (diagonal)
+    int entry;
+    if (diagonal && pe__bias_straight(&entry, i, j0, count, n, how))
+        pe__add_to_reversed(diagonal + entry, drow, count);
+    else if (diagonal)
         for (int j = 0; j < count; j++) diagonal[pe__bias_entry(b, i, j0 + j, n, how)] += drow[j];
     if (how->row_bias && how->row_bias->backward)
         how->row_bias->backward(how->row_bias->user, drow, b, h, i, j0, count);
@@ -2747,20 +3045,18 @@ static void pe__tile_scores(posenc_float *S, pe__rows Q, pe__rows K, int b, int 
 }
 
 /* one row of running softmax: S becomes exp(S - top), the row's output so far is rescaled */
-static void pe__softmax_more(posenc_float *S, int keys, posenc_float *top, posenc_float *sum,
-                             posenc_float *O, int D)
+PE__STAMPED(softmax_more, (posenc_float *S, int keys, posenc_float *top, posenc_float *sum,
+                           posenc_float *O, int D), (S, keys, top, sum, O, D))
 {
-    posenc_float above = *top, shrink;
-    for (int j = 0; j < keys; j++)
-        if (S[j] > above || S[j] != S[j]) above = S[j];               /* a NaN stays the largest */
+    posenc_float above = pe__largest(S, keys, *top), shrink;
     if (above == -HUGE_VALF) {                                      /* nothing visible so far */
         for (int j = 0; j < keys; j++) S[j] = 0;
         return;
     }
     shrink = PE__EXP(*top - above);
-    *sum *= shrink;
-    for (int j = 0; j < keys; j++) { S[j] = PE__EXP(S[j] - above); *sum += S[j]; }
-    if (shrink != 1) for (int d = 0; d < D; d++) O[d] *= shrink;
+    PE__EACH for (int j = 0; j < keys; j++) S[j] = PE__EXP(S[j] - above);
+    *sum = *sum * shrink + pe__sum(S, keys);
+    if (shrink != 1) PE__EACH for (int d = 0; d < D; d++) O[d] *= shrink;
     *top = above;
 }
 
@@ -2795,7 +3091,8 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, p
     }
     for (int i = 0; i < rows; i++) {
         posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
-        for (int d = 0; d < n->D; d++) o[d] = r.O[(size_t)i * n->D + d] * share;
+        memcpy(o, r.O + (size_t)i * n->D, (size_t)n->D * sizeof *o);
+        pe__row_scale(o, share, n->D);
         lse[((size_t)b * n->H + h) * n->Tq + i0 + i] =
             sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
     }
@@ -2833,28 +3130,31 @@ typedef struct pe__attention_grads {
     posenc_float *diagonal;                           /* (B,H,entries) sums, NULL when not wanted */
 } pe__attention_grads;
 
-/* S (scores) becomes P and dP becomes dS, row by row; delta_i is taken on the way */
+/* dS_j = P_j (dP_j - delta), in place of dP; delta = dO . O */
+PE__STAMPED(softmax_row_backward, (posenc_float *dP, const posenc_float *P, const posenc_float *dO,
+                                   const posenc_float *O, int keys, int D), (dP, P, dO, O, keys, D))
+{
+    posenc_float delta = pe__dot(dO, O, D);
+    PE__EACH for (int j = 0; j < keys; j++) dP[j] = P[j] * (dP[j] - delta);
+}
 static void pe__tile_softmax_backward(posenc_float *S, posenc_float *dP,
                                       const pe__attention_grads *g, int b, int h, int i0, int rows,
                                       int keys, const pe__sizes *n)
 {
-    for (int i = 0; i < rows; i++) {
-        const posenc_float *dO = pe__head(g->dout, b, i0 + i, h),
-                           *O = pe__head(g->out, b, i0 + i, h);
-        posenc_float delta = 0;
-        for (int d = 0; d < n->D; d++) delta += dO[d] * O[d];
-        for (int j = 0; j < keys; j++)
-            dP[i * PE__TILE_K + j] = S[i * PE__TILE_K + j] * (dP[i * PE__TILE_K + j] - delta);
-    }
+    for (int i = 0; i < rows; i++)
+        pe__softmax_row_backward(dP + i * PE__TILE_K, S + i * PE__TILE_K,
+                                 pe__head(g->dout, b, i0 + i, h), pe__head(g->out, b, i0 + i, h),
+                                 keys, n->D);
 }
 
-static void pe__tile_probabilities(posenc_float *S, const posenc_float *lse, int rows, int keys)
+PE__STAMPED(tile_probabilities, (posenc_float *S, const posenc_float *lse, int rows, int keys),
+            (S, lse, rows, keys))
 {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < keys; j++) {
-            posenc_float *s = S + i * PE__TILE_K + j;
-            *s = lse[i] == -HUGE_VALF ? 0 : PE__EXP(*s - lse[i]);
-        }
+    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
+        posenc_float own = lse[i];
+        if (own == -HUGE_VALF) memset(S, 0, (size_t)keys * sizeof *S);
+        else PE__EACH for (int j = 0; j < keys; j++) S[j] = PE__EXP(S[j] - own);
+    }
 }
 
 /* one tile of the backward */
@@ -2878,7 +3178,7 @@ static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows
         posenc_float *dS = r.dP + i * PE__TILE_K;
         pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0,
                             keys, n, how);
-        for (int j = 0; j < keys; j++) dS[j] *= PE__F(n->scale);
+        pe__row_scale(dS, PE__F(n->scale), keys);
     }
     pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
                       K.at + j0 * K.step, K.step, 1, NULL, 1);                      /* dQ += dS K */
@@ -4562,29 +4862,62 @@ static void pe__sgd(posenc_float *w, posenc_float *m, const posenc_float *g, ptr
     }
 }
 
+typedef struct pe__adam_numbers {              /* what the formula needs of them, once per update */
+    posenc_float f1, n1, f2, n2;               /* b1, 1 - b1, b2, 1 - b2                          */
+    posenc_float step, root, eps;              /* rate / (1 - b1^t), 1 / sqrt(1 - b2^t)           */
+    posenc_float gs, keep, couple;             /* scale of g; decay as in AdamW, as in Adam       */
+} pe__adam_numbers;
+
+PE__STAMPED(adam, (posenc_float *w, posenc_float *m, posenc_float *v, const posenc_float *g,
+                   const pe__adam_numbers *numbers, int n), (w, m, v, g, numbers, n))
+{
+    const pe__adam_numbers a = *numbers;
+    for (int i = 0; i < n; i++) {
+        posenc_float d = a.gs * g[i] + a.couple * w[i];
+        m[i] = a.f1 * m[i] + a.n1 * d;
+        v[i] = a.f2 * v[i] + a.n2 * d * d;
+        w[i] = a.keep * w[i] - a.step * m[i] / (PE__SQRT(v[i]) * a.root + a.eps);
+    }
+}
+
 POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_float *v,
                                        const posenc_float *g, size_t n, const posenc_optimizer *o,
                                        double rate, double gradient_scale, double decay, uint64_t t)
 {
     double b1 = pe__or(o->beta1, 0.9), b2 = pe__or(o->beta2, 0.999);
-    posenc_float eps = PE__F(pe__or(o->eps, 1e-8)), gs = PE__F(gradient_scale);
-    posenc_float f1 = PE__F(b1), n1 = PE__F(1 - b1), f2 = PE__F(b2), n2 = PE__F(1 - b2);
-    posenc_float step = PE__F(rate / (1 - pow(b1, (double)t))),
-                 root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
-    posenc_float keep = PE__F(o->kind == POSENC_ADAMW ? 1 - rate * decay : 1);
-    posenc_float couple = PE__F(o->kind == POSENC_ADAMW ? 0 : decay);
-    ptrdiff_t count = (ptrdiff_t)n;
+    ptrdiff_t runs = pe__runs(n);
+    pe__adam_numbers a;
     if (o->kind == POSENC_SGD) {
-        pe__sgd(w, m, g, count, o, rate, gradient_scale, decay, t);
+        pe__sgd(w, m, g, (ptrdiff_t)n, o, rate, gradient_scale, decay, t);
         return;
     }
+    a.eps = PE__F(pe__or(o->eps, 1e-8));
+    a.gs = PE__F(gradient_scale);
+    a.f1 = PE__F(b1);
+    a.n1 = PE__F(1 - b1);
+    a.f2 = PE__F(b2);
+    a.n2 = PE__F(1 - b2);
+    a.step = PE__F(rate / (1 - pow(b1, (double)t)));
+    a.root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
+    a.keep = PE__F(o->kind == POSENC_ADAMW ? 1 - rate * decay : 1);
+    a.couple = PE__F(o->kind == POSENC_ADAMW ? 0 : decay);
     PE__PARALLEL
-    for (ptrdiff_t i = 0; i < count; i++) {
-        posenc_float d = gs * g[i] + couple * w[i];
-        m[i] = f1 * m[i] + n1 * d;
-        v[i] = f2 * v[i] + n2 * d * d;
-        w[i] = keep * w[i] - step * m[i] / (PE__SQRT(v[i]) * root + eps);
+    for (ptrdiff_t r = 0; r < runs; r++) {
+        ptrdiff_t at = r * PE__RUN;
+        pe__adam(w + at, m + at, v + at, g + at, &a, pe__run_length(r, n));
     }
+}
+
+/* sum of x_i^2 in double, in sixteen lanes */
+PE__STAMPED(square_sum, (double *sum, const posenc_float *x, int n), (sum, x, n))
+{
+    double lane[16] = {0};
+    int i = 0;
+    for (; i <= n - 16; i += 16)
+        PE__EACH for (int l = 0; l < 16; l++) lane[l] += (double)x[i + l] * x[i + l];
+    for (int l = 0; i < n; i++, l++) lane[l & 15] += (double)x[i] * x[i];
+    *sum = 0;
+    for (int l = 0; l < 16; l++) *sum += lane[l];
 }
 
 /* Sums of fixed stretches, then the sums in order. */
@@ -4600,8 +4933,7 @@ POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n)
         for (int s = 0; s < stretches; s++) {
             const posenc_float *at = x + from + (size_t)s * STRETCH;
             size_t len = pe__least(left - (size_t)s * STRETCH, STRETCH);
-            sum[s] = 0;
-            for (size_t i = 0; i < len; i++) sum[s] += (double)at[i] * at[i];
+            pe__square_sum(&sum[s], at, (int)len);
         }
         for (int s = 0; s < stretches; s++) total += sum[s];
     }
@@ -5349,8 +5681,7 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
 
 /* ---- [10] which CPU is this ------------------------------------------------------------------ */
 
-#if !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__x86_64__) && defined(__GNUC__)
-#define PE__X86 1
+#ifdef PE__X86
 #include <immintrin.h>
 #endif
 
@@ -5369,13 +5700,13 @@ typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a
                       const posenc_float *base, ptrdiff_t base_row);
 
 /* the words of eight counters from block on, in the order of their indices */
-typedef void pe__random(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step, uint32_t site,
+typedef void pe__random(uint32_t words[32], uint64_t seed, uint32_t step, uint32_t site,
                         uint64_t block);
 
 typedef struct pe__kernels {
     const char *name;
-    pe__tile *tile;
-    int rows, columns;
+    pe__tile *tile[2][2];                   /* many rows or few, `columns` wide or half of that   */
+    int rows[2], columns;
     pe__random *random;
 } pe__kernels;
 
@@ -5387,7 +5718,8 @@ typedef struct pe__kernels {
    whatever the vector width, and the fused multiply-add is called by name (gcc fuses a*b+c in
    gnu modes only), so that all SIMD stamps give the same bits. Rows of a are reached from every
    third pointer, because x86 has addresses for p, p + ld and p + 2 ld and not enough registers
-   for twelve pointers.                                                                           */
+   for twelve pointers. Four sizes each: what the large one leaves over at the edges is mostly
+   covered by the others, and little is left for [11.4]'s copy.                                   */
 
 #define PE__TILE(NAME, ATTRIBUTE, V, LOAD, STORE, SPLAT, FMA, ADD, ROWS, VECTORS, W)               \
 ATTRIBUTE static void NAME(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,         \
@@ -5428,43 +5760,58 @@ typedef float pe__v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define PE__STORE4(p, x) (*(pe__v4 *)(p) = (x))
 #define PE__SPLAT4(x)    (pe__splat4(x))
 static PE__UNUSED pe__v4 pe__splat4(float x) { pe__v4 v = { x, x, x, x }; return v; }
-enum { PE__C_ROWS = 4, PE__C_COLUMNS = 8 };
-PE__TILE(pe__tile_c, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD,
-         PE__ADD, 4, 2, 4)
+enum { PE__C_COLUMNS = 8 };
+#define PE__TILE_C(NAME, ROWS, VECTORS)                                                            \
+    PE__TILE(NAME, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD,        \
+             PE__ADD, ROWS, VECTORS, 4)
 #else
 #define PE__LOAD1(p)     (*(p))
 #define PE__STORE1(p, x) (*(p) = (x))
 #define PE__SPLAT1(x)    ((posenc_float)(x))
-enum { PE__C_ROWS = 4, PE__C_COLUMNS = 4 };
-PE__TILE(pe__tile_c, PE__UNUSED, posenc_float, PE__LOAD1, PE__STORE1, PE__SPLAT1, PE__MULTIPLY_ADD,
-         PE__ADD, 4, 4, 1)
+enum { PE__C_COLUMNS = 4 };
+#define PE__TILE_C(NAME, ROWS, VECTORS)                                                            \
+    PE__TILE(NAME, PE__UNUSED, posenc_float, PE__LOAD1, PE__STORE1, PE__SPLAT1, PE__MULTIPLY_ADD,  \
+             PE__ADD, ROWS, 2 * VECTORS, 1)
 #endif
+PE__TILE_C(pe__tile_c_42, 4, 2)
+PE__TILE_C(pe__tile_c_41, 4, 1)
+PE__TILE_C(pe__tile_c_12, 1, 2)
+PE__TILE_C(pe__tile_c_11, 1, 1)
 
 #ifdef PE__X86
-PE__TILE(pe__tile_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_loadu_ps,
-         _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, 6, 2, 8)
-PE__TILE(pe__tile_avx512, __attribute__((target("avx512f"))), __m512, _mm512_loadu_ps,
-         _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add_ps, 12, 2, 16)
+#define PE__TILE_AVX2(NAME, ROWS, VECTORS)                                                         \
+    PE__TILE(NAME, PE__AVX2, __m256, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,            \
+             _mm256_fmadd_ps, _mm256_add_ps, ROWS, VECTORS, 8)
+#define PE__TILE_AVX512(NAME, ROWS, VECTORS)                                                       \
+    PE__TILE(NAME, PE__AVX512, __m512, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,          \
+             _mm512_fmadd_ps, _mm512_add_ps, ROWS, VECTORS, 16)
+PE__TILE_AVX2(pe__tile_avx2_62, 6, 2)
+PE__TILE_AVX2(pe__tile_avx2_61, 6, 1)
+PE__TILE_AVX2(pe__tile_avx2_22, 2, 2)
+PE__TILE_AVX2(pe__tile_avx2_21, 2, 1)
+PE__TILE_AVX512(pe__tile_avx512_c2, 12, 2)
+PE__TILE_AVX512(pe__tile_avx512_c1, 12, 1)
+PE__TILE_AVX512(pe__tile_avx512_42, 4, 2)
+PE__TILE_AVX512(pe__tile_avx512_41, 4, 1)
 #endif
 
 /* ---- [11.2] random words, eight counters at a time ----------------------------------------------
    Philox as in [3.2], a counter to each 64-bit lane. A multiplication reads only the lower half of
    a lane, so that the upper halves may fill up with rubbish until the words are put together.    */
 
-static PE__UNUSED void pe__random_c(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step,
+static PE__UNUSED void pe__random_c(uint32_t words[32], uint64_t seed, uint32_t step,
                                     uint32_t site, uint64_t block)
 {
-    for (int i = 0; i < PE__WORDS; i += 4)
+    for (int i = 0; i < 32; i += 4)
         pe__random_block(words + i, seed, step, site, block + (uint64_t)(i / 4));
 }
 
 #ifdef PE__X86
-__attribute__((target("avx2")))
-static void pe__random_avx2(uint32_t words[PE__WORDS], uint64_t seed, uint32_t step, uint32_t site,
-                            uint64_t block)
+PE__AVX2 static void pe__random_avx2(uint32_t words[32], uint64_t seed, uint32_t step,
+                                     uint32_t site, uint64_t block)
 {
     const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
-    for (int done = 0; done < PE__WORDS / 4; done += 4) {
+    for (int done = 0; done < 8; done += 4) {
         uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
         long long at = (long long)block + done;
         __m256i c0 = _mm256_set_epi64x(at + 3, at + 2, at + 1, at), c1 = _mm256_srli_epi64(c0, 32);
@@ -5488,21 +5835,56 @@ static void pe__random_avx2(uint32_t words[PE__WORDS], uint64_t seed, uint32_t s
         memcpy(words + 4 * done + 8, &b, 32);
     }
 }
+
+/* The same with all eight counters in one register. (The maskz forms are plain ones to the machine;
+   g++ 12 warns of the others, whose unused operand is "undefined".)                              */
+PE__AVX512 static void pe__random_avx512(uint32_t words[32], uint64_t seed, uint32_t step,
+                                         uint32_t site, uint64_t block)
+{
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+    const __m512i lower = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                  upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    const __mmask8 all = 0xFF;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((long long)block),
+                                  _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+    __m512i c1 = _mm512_maskz_srli_epi64(all, c0, 32), a, b;
+    __m512i c2 = _mm512_set1_epi64(step), c3 = _mm512_set1_epi64(site);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m512i p = _mm512_maskz_mul_epu32(all, m0, c0), q = _mm512_maskz_mul_epu32(all, m1, c2);
+        c0 = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, q, 32), c1,   /* a ^ b ^ c */
+                                       _mm512_set1_epi64(k0), 0x96);
+        c2 = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, p, 32), c3,
+                                       _mm512_set1_epi64(k1), 0x96);
+        c1 = q;
+        c3 = p;
+    }
+    a = _mm512_mask_blend_epi32(0xAAAA, c0, _mm512_maskz_slli_epi64(all, c1, 32)); /* words 0, 1 */
+    b = _mm512_mask_blend_epi32(0xAAAA, c2, _mm512_maskz_slli_epi64(all, c3, 32)); /* words 2, 3 */
+    c0 = _mm512_maskz_unpacklo_epi64(all, a, b);                        /* counters 0, 2, 4, 6 */
+    c1 = _mm512_maskz_unpackhi_epi64(all, a, b);                        /* counters 1, 3, 5, 7 */
+    _mm512_storeu_si512(words,      _mm512_permutex2var_epi64(c0, lower, c1));
+    _mm512_storeu_si512(words + 16, _mm512_permutex2var_epi64(c0, upper, c1));
+}
 #endif
 
 /* ---- [11.3] the tiers ------------------------------------------------------------------------ */
 
 static const pe__kernels pe__tiers[] = {                       /* from the slowest to the fastest */
-    { "c", pe__tile_c, PE__C_ROWS, PE__C_COLUMNS, pe__random_c },
+    { "c", { { pe__tile_c_42, pe__tile_c_41 }, { pe__tile_c_12, pe__tile_c_11 } },
+      { 4, 1 }, PE__C_COLUMNS, pe__random_c },
 #ifdef PE__X86
-    { "avx2",   pe__tile_avx2,    6, 16, pe__random_avx2 },
-    { "avx512", pe__tile_avx512, 12, 32, pe__random_avx2 },
+    { "avx2", { { pe__tile_avx2_62, pe__tile_avx2_61 }, { pe__tile_avx2_22, pe__tile_avx2_21 } },
+      { 6, 2 }, 16, pe__random_avx2 },
+    { "avx512", { { pe__tile_avx512_c2, pe__tile_avx512_c1 },
+                  { pe__tile_avx512_42, pe__tile_avx512_41 } },
+      { 12, 4 }, 32, pe__random_avx512 },
 #endif
 };
 enum {
     PE__TIERS = sizeof pe__tiers / sizeof *pe__tiers,
-    PE__TILE_ROWS = 12,
-    PE__TILE_COLUMNS = 32
+    PE__TILE_COLUMNS = 32,                                    /* most columns of any tile, and   */
+    PE__FEW_ROWS = 4                                         /* most rows of the smaller ones   */
 };
 
 static int pe__tier_runs(int i)
@@ -5525,7 +5907,7 @@ static int pe__tier_chosen;
 #define PE__WRITE(x, y) ((x) = (y))
 #endif
 
-static const pe__kernels *pe__kernels_now(void)
+static int pe__tier(void)
 {
     int chosen = PE__READ(pe__tier_chosen);
     if (!chosen) {
@@ -5533,12 +5915,16 @@ static const pe__kernels *pe__kernels_now(void)
         for (int i = 0; i < PE__TIERS; i++) if (pe__tier_runs(i)) chosen = i + 1;
         PE__WRITE(pe__tier_chosen, chosen);
     }
-    return &pe__tiers[chosen - 1];
+    return chosen - 1;
 }
+static const pe__kernels *pe__kernels_now(void) { return &pe__tiers[pe__tier()]; }
 
-static void pe__random_words(uint32_t words[PE__WORDS], const posenc_dropout *how, uint64_t block)
+/* n words, rounded up to whole batches of 32 */
+static void pe__random_words(uint32_t *words, size_t n, const posenc_dropout *how, uint64_t block)
 {
-    pe__kernels_now()->random(words, how->seed, how->step, how->site, block);
+    pe__random *random = pe__kernels_now()->random;
+    for (size_t at = 0; at < n; at += 32)
+        random(words + at, how->seed, how->step, how->site, block + at / 4);
 }
 
 POSENC_DEF const char *posenc_cpu_tier(void) { return pe__kernels_now()->name; }
@@ -5578,25 +5964,54 @@ static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, p
     }
 }
 
-/* a tile that hangs over the edge: whole in a corner of the stack, then the part that exists */
-static void pe__tile_edge(const pe__kernels *now, int k, const posenc_float *a, ptrdiff_t a_row,
-                          ptrdiff_t a_col, const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
-                          const posenc_float *base, ptrdiff_t base_row, int rows, int columns)
+/* one product of a tile's size, as its caller sees it */
+typedef struct pe__piece {
+    int k;
+    const posenc_float *a, *b, *base;
+    ptrdiff_t a_row, a_col, c_row, base_row;
+    posenc_float *c;
+} pe__piece;
+
+static void pe__tile_run(pe__tile *tile, const pe__piece *x)
 {
-    posenc_float whole[PE__TILE_ROWS * PE__TILE_COLUMNS], some[PE__TILE_ROWS * PE__DEPTH];
-    int width = now->columns;
-    if (rows < now->rows) {              /* rows past the end may not be read: copy what there is */
-        memset(some, 0, sizeof some);
-        for (int p = 0; p < k; p++)
-            for (int i = 0; i < rows; i++) some[p * now->rows + i] = a[i * a_row + p * a_col];
-        a = some;
-        a_row = 1;
-        a_col = now->rows;
-    }
-    now->tile(k, a, a_row, a_col, b, whole, width, NULL, 0);
+    tile(x->k, x->a, x->a_row, x->a_col, x->b, x->c, x->c_row, x->base, x->base_row);
+}
+
+/* A tile that hangs over the edge: whole in a corner of the stack, then the part that exists. Rows
+   of a past the end may not be read, so the rows there are get copied.                           */
+static void pe__tile_edge(pe__tile *tile, const pe__piece *x, int rows, int columns, int width)
+{
+    posenc_float whole[PE__FEW_ROWS * PE__TILE_COLUMNS] = {0}, some[PE__FEW_ROWS * PE__DEPTH] = {0};
+    pe__piece all = *x;
+    for (int p = 0; p < x->k; p++)
+        for (int i = 0; i < rows; i++)
+            some[p * PE__FEW_ROWS + i] = x->a[i * x->a_row + p * x->a_col];
+    all.a = some;
+    all.a_row = 1;
+    all.a_col = PE__FEW_ROWS;
+    all.c = whole;
+    all.c_row = width;
+    all.base = NULL;
+    pe__tile_run(tile, &all);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
-            c[i * c_row + j] = (base ? base[i * base_row + j] : 0) + whole[i * width + j];
+            x->c[i * x->c_row + j] =
+                (x->base ? x->base[i * x->base_row + j] : 0) + whole[i * width + j];
+}
+
+/* all rows of a against one sliver of b: the large tile as long as it fits, then the small one */
+static void pe__sliver_run(const pe__kernels *now, pe__piece x, int m, int columns, int width)
+{
+    int narrow = width < now->columns;
+    for (int i = 0, rows; i < m; i += rows) {
+        int few = columns < width || m - i < now->rows[0];
+        rows = pe__min(now->rows[few], m - i);
+        if (rows == now->rows[few] && columns == width) pe__tile_run(now->tile[few][narrow], &x);
+        else pe__tile_edge(now->tile[1][narrow], &x, rows, columns, width);
+        x.a += rows * x.a_row;
+        x.c += rows * x.c_row;
+        if (x.base) x.base += rows * x.base_row;
+    }
 }
 
 static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
@@ -5608,48 +6023,54 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
     posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
     for (int j = 0; j < n; j += now->columns) {
         int columns = pe__min(now->columns, n - j), p = 0;
+        int width = 2 * columns <= now->columns ? now->columns / 2 : now->columns;
         do {                                                /* once even for k = 0: c = bias or 0 */
-            int depth = pe__min(PE__DEPTH, k - p), first = p == 0;
-            pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, now->columns);
-            for (int i = 0; i < m; i += now->rows) {
-                int rows = pe__min(now->rows, m - i);
-                posenc_float *to = c + i * c_row + j;
-                const posenc_float *from = a + i * a_row + p * a_col;
-                const posenc_float *base = !first || add ? to : bias ? bias + j : NULL;
-                ptrdiff_t base_row = !first || add ? c_row : 0;
-                if (rows == now->rows && columns == now->columns)
-                    now->tile(depth, from, a_row, a_col, sliver, to, c_row, base, base_row);
-                else
-                    pe__tile_edge(now, depth, from, a_row, a_col, sliver, to, c_row, base, base_row,
-                                  rows, columns);
-            }
+            int depth = pe__min(PE__DEPTH, k - p), to_c = p > 0 || add;
+            pe__piece x;
+            pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, width);
+            x.k = depth;
+            x.a = a + p * a_col;
+            x.a_row = a_row;
+            x.a_col = a_col;
+            x.b = sliver;
+            x.c = c + j;
+            x.c_row = c_row;
+            x.base = to_c ? x.c : bias ? bias + j : NULL;
+            x.base_row = to_c ? c_row : 0;
+            pe__sliver_run(now, x, m, columns, width);
             p += PE__DEPTH;
         } while (p < k);
     }
 }
 
 /* Cuts c into blocks of rows and slivers of columns and lets each have one owner. The cut does
-   not touch the order of any sum, so it may be as it likes.                                      */
+   not touch the order of any sum, so it may be as it likes: as few blocks as there is work for,
+   since each packs the sliver again.                                                             */
 static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
                         ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
                         ptrdiff_t b_col, const posenc_float *bias, int add)
 {
-    enum { ROWS = 240 };                                       /* a multiple of every tile's rows */
-    int width = pe__kernels_now()->columns;
-    int blocks = (m + ROWS - 1) / ROWS, slivers = (n + width - 1) / width;
+    enum { ROWS = 1200, UNIT = 12 };                     /* UNIT: a multiple of every tile's rows */
+    int width = pe__kernels_now()->columns, slivers = (n + width - 1) / width, blocks, rows;
     if ((double)m * n * k < 1e5) {                               /* too small for a second thread */
         pe__product_block(c, n, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
         return;
     }
+    blocks = pe__max((m + ROWS - 1) / ROWS, (2 * posenc_threads() + slivers - 1) / slivers);
+    rows = ((m + blocks - 1) / blocks + UNIT - 1) / UNIT * UNIT;
+    blocks = (m + rows - 1) / rows;
     PE__PARALLEL
     for (int u = 0; u < blocks * slivers; u++) {
-        int i = u % blocks * ROWS, j = u / blocks * width;
-        pe__product_block(c + (size_t)i * n + j, n, pe__min(ROWS, m - i), pe__min(width, n - j), k,
+        int i = u % blocks * rows, j = u / blocks * width;
+        pe__product_block(c + (size_t)i * n + j, n, pe__min(rows, m - i), pe__min(width, n - j), k,
                           a + i * a_row, a_row, a_col, b + j * b_col, b_row, b_col,
                           bias ? bias + j : NULL, add);
     }
 }
 
+#if defined(__clang__)
+#pragma clang fp contract(on)                                        /* as clang has it by itself */
+#endif
 #endif /* POSENC_IMPLEMENTED */
 #endif /* POSENC_IMPLEMENTATION: end of implementation */
 
