@@ -19,7 +19,7 @@
      positions ---------> [add]                  [rot]        [bias]  [ctx]
        [pos]          sinusoidal, learned,    rope, lrope   relative, t5,   terms that also
      0..T-1, offset,  sininit, continuous                   alibi           read the content
-     packed, padding
+     packed, padding, grid
 
    READING IT
      Start at [4]. Each formula appears once, forward beside backward. Everything after the
@@ -120,6 +120,8 @@ POSENC_DEF const char *posenc_explain(int status);
       "no position at all: the control")                                                           \
     X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base",                                              \
       "fixed waves of many lengths added to the embedding")                                        \
+    X(SINCOS2D,   "sincos2d",   EMBEDDING, 0, "base,width",                                        \
+      "sinusoidal on a grid: half the channels for the row, half for the column")                  \
     X(LEARNED,    "learned",    EMBEDDING, 1, "rows,init",                                         \
       "a free vector for each position")                                                           \
     X(SININIT,    "sininit",    EMBEDDING, 1, "rows,base",                                         \
@@ -130,6 +132,8 @@ POSENC_DEF const char *posenc_explain(int status);
       "turn queries and keys by an angle that grows with the position")                            \
     X(LROPE,      "lrope",      QUERY_KEY, 1, "base,layout,dim",                                   \
       "rope whose frequencies are trained, layer by layer")                                        \
+    X(ROPE2D,     "rope2d",     QUERY_KEY, 0, "base,layout,dim,width",                             \
+      "rope on a grid: half the pairs turn with the row, half with the column")                    \
     X(RELATIVE,   "relative",   SCORE,     1, "distance,init",                                     \
       "a learned number per head and clipped distance")                                            \
     X(ALIBI,      "alibi",      SCORE,     0, "bias_max",                                          \
@@ -168,9 +172,10 @@ typedef enum posenc_layout {                /* which channels form a pair that r
 
 typedef struct posenc_spec {
     int encoding;                           /* POSENC_ROPE, ...                                   */
-    double base;                            /* 10000    sinusoidal, sininit, rope, lrope          */
-    int layout;                             /* half     rope, lrope                               */
-    int dim;                               /* head width: leading channels that turn  rope, lrope */
+    double base;                            /* 10000    waves and turns                           */
+    int layout;                             /* half     rope, lrope, rope2d                       */
+    int dim;                                /* head width: leading channels that turn             */
+    int width;                    /* columns of the grid; smallest square that holds the context */
     int rows;                               /* context  rows of the table     learned, sininit    */
     int hidden;                             /* 128      width of the network  continuous          */
     double length;                          /* context  u = position / length continuous          */
@@ -209,6 +214,8 @@ POSENC_DEF void posenc_positions_mask  (double *p, const unsigned char *keep, in
                                        /* counts real tokens only; padding gets max(0, count - 1) */
 POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, int T);
                                          /* starts again at 0 wherever the segment number changes */
+POSENC_DEF void posenc_positions_grid  (double *p, int rows, int columns);
+                                       /* p (rows*columns, 2): row and column, in reading order   */
 
 /* ---- [2.5] door one: encodings on your own buffers ----------------------------------------------
    Pure functions, no allocation, no state. Angles are computed in double and applied in float.   */
@@ -219,6 +226,9 @@ POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, in
    Odd C: the last channel is the sine of the last frequency.                                     */
 POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C,
                                   double base);
+/* The waves of the row in the first channels, those of the column in the rest; pos (T,2). Each half
+   is 2*ceil(C/4) wide and has the frequencies of that width; what stands over is cut off.        */
+POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, int C, double base);
 /* x[b,t] += table[t]: for any table. Backward: dtable[t] += sum over b of dx[b,t]; dx passes as
    it is.                                                                                         */
 POSENC_DEF void posenc_rows_forward(posenc_float *x, const posenc_float *table, int B, int T,
@@ -259,13 +269,16 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
 /* What both are made of: a table of cosines and sines, and one function that applies it.
    cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares
    them. Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left
-   alone.                                                                                         */
+   alone. With several axes pos is (rows, axes) and pair i reads axis i*axes/pairs.               */
 typedef struct posenc_turns {
     posenc_float *cosine, *sine;
     int rows, pairs, row_b, offset, layout;
+    int axes;                               /* 0 or 1: positions on a line; 2: on a grid          */
 } posenc_turns;
 /* frequency[i] = base^(-2i/dim), i < dim/2 */
 POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base);
+/* for a grid: base^(-4i/dim), i < dim/4, once for the row and once more for the column           */
+POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base);
 /* angle = pos[r] * frequency[i] * (scale ? scale[i] : 1); cosine and sine times magnitude        */
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
                                   const posenc_float *scale, double magnitude);
@@ -1723,6 +1736,7 @@ typedef struct pe__card {
     int lookup;
     /* QUERY_KEY: dim/2 frequencies; a learned scale multiplies them */
     void (*frequencies)(double *f, const posenc_spec *s);
+    int axes;                               /* 2: turns by row and column of a grid, else 1 or 0  */
     /* SCORE, fixed: the bias of head h at distance d */
     double (*bias)(const posenc_spec *s, int h, int H, int d);
     /* SCORE, learned: the row of the table that distance d reads */
@@ -1730,14 +1744,14 @@ typedef struct pe__card {
 } pe__card;
 
 /* a card of each shape: what it must say, in the order it is used */
-#define PE__CARD_ROW(check, row)            { check, NULL, 0, row, 0, NULL, NULL, NULL }
-#define PE__CARD_LOOKUP(check, plan, kind)  { check, plan, 0, NULL, kind, NULL, NULL, NULL }
+#define PE__CARD_ROW(check, row)            { check, NULL, 0, row, 0, NULL, 0, NULL, NULL }
+#define PE__CARD_LOOKUP(check, plan, kind)  { check, plan, 0, NULL, kind, NULL, 0, NULL, NULL }
 #define PE__CARD_TURN(check, plan, per_layer, frequencies) \
-    { \
-        check, plan, per_layer, NULL, 0, frequencies, NULL, NULL \
-    }
-#define PE__CARD_BIAS(check, bias)          { check, NULL, 0, NULL, 0, NULL, bias, NULL }
-#define PE__CARD_TABLE(check, plan, bucket) { check, plan, 0, NULL, 0, NULL, NULL, bucket }
+    { check, plan, per_layer, NULL, 0, frequencies, 1, NULL, NULL }
+#define PE__CARD_TURN_GRID(check, frequencies) \
+    { check, NULL, 0, NULL, 0, frequencies, 2, NULL, NULL }
+#define PE__CARD_BIAS(check, bias)          { check, NULL, 0, NULL, 0, NULL, 0, bias, NULL }
+#define PE__CARD_TABLE(check, plan, bucket) { check, plan, 0, NULL, 0, NULL, 0, NULL, bucket }
 
 static posenc_spec pe__no_spec(void)
 {
@@ -1789,6 +1803,26 @@ POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, in
             p[(size_t)b * T + t] = t - start;
         }
     }
+}
+
+POSENC_DEF void posenc_positions_grid(double *p, int rows, int columns)
+{
+    for (int t = 0; t < rows * columns; t++) {
+        p[2 * t] = t / columns;
+        p[2 * t + 1] = t % columns;
+    }
+}
+
+/* Encodings of a grid in a model: its tokens are numbered in reading order, so that a position p
+   stands for row floor(p / width) and column p - width * row.                                    */
+static void pe__grid_at(double at[2], double p, int width)
+{
+    at[0] = floor(p / width);
+    at[1] = p - at[0] * width;
+}
+static void pe__grid_width(posenc_spec *s, int context)
+{
+    if (s->width == 0) s->width = pe__max(1, (int)ceil(sqrt((double)context)));
 }
 
 POSENC_DEF posenc_heads posenc_heads_bthd(posenc_float *data, int B, int T, int H, int D)
@@ -1876,6 +1910,46 @@ static posenc_status pe__base_check(posenc_spec *s, const pe__geometry *g, posen
     return POSENC_OK;
 }
 static const pe__card pe__card_SINUSOIDAL = PE__CARD_ROW(pe__base_check, pe__sinusoidal_row);
+
+/* ---- [5.3.1] sincos2d: the same waves on a grid ------------------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  as sinusoidal, in each direction
+
+   E = [ waves of the row | waves of the column ],  each in half of the channels
+
+   Read as a line, a picture has its rows behind one another: the patch below is `width` positions
+   away, and only a network that knows the width can tell "below" from "far to the right". With a
+   clock for each direction both are near.                                                        */
+
+static void pe__sincos2d_fill(posenc_float *row, const double at[2], int C, double base)
+{
+    int half = (C + 3) / 4 * 2;
+    for (int c = 0; c < C; c++) {
+        double angle = at[c >= half] * pow(base, -2.0 * (c % half / 2) / half);
+        row[c] = PE__F(c % 2 ? cos(angle) : sin(angle));
+    }
+}
+
+POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, int C, double base)
+{
+    PE__PARALLEL
+    for (int t = 0; t < T; t++)
+        pe__sincos2d_fill(table + (size_t)t * C, pos + (size_t)t * 2, C, base);
+}
+
+static void pe__sincos2d_row(posenc_float *row, double p, int C, const posenc_spec *s)
+{
+    double at[2];
+    pe__grid_at(at, p, s->width);
+    pe__sincos2d_fill(row, at, C, s->base);
+}
+static posenc_status pe__sincos2d_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    pe__grid_width(s, g->context);
+    return pe__base_check(s, g, why);
+}
+static const pe__card pe__card_SINCOS2D = PE__CARD_ROW(pe__sincos2d_check, pe__sincos2d_row);
 
 /* ---- [5.4] learned, sininit ---------------------------------------------------------------------
    enters    embedding
@@ -2084,13 +2158,21 @@ POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns)
     pe__turn_all(dx, &turns, -1);
 }
 
+/* the position that pair i of row r turns with */
+static double pe__turn_at(const double *pos, int r, int i, const posenc_turns *turns)
+{
+    int axes = pe__max(1, turns->axes);
+    return axes == 1 ? pe__at(pos, r) : pos[(size_t)r * axes + (int64_t)i * axes / turns->pairs];
+}
+
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
                                   const posenc_float *scale, double magnitude)
 {
     PE__PARALLEL
     for (int r = 0; r < turns.rows; r++) {
         for (int i = 0; i < turns.pairs; i++) {
-            double angle = pe__at(pos, r) * frequency[i] * (scale ? (double)scale[i] : 1.0);
+            double angle =
+                pe__turn_at(pos, r, i, &turns) * frequency[i] * (scale ? (double)scale[i] : 1.0);
             turns.cosine[(size_t)r * turns.pairs + i] = PE__F(magnitude * cos(angle));
             turns.sine  [(size_t)r * turns.pairs + i] = PE__F(magnitude * sin(angle));
         }
@@ -2112,7 +2194,7 @@ static double pe__pair_gradient(posenc_heads dx, posenc_heads x, const posenc_tu
             const posenc_float *v = pe__head(x, b, t, h), *g = pe__head(dx, b, t, h);
             cross += (double)v[first] * g[second] - (double)v[second] * g[first];
         }
-        sum += cross == 0 ? 0 : cross * pe__at(pos, row);
+        sum += cross == 0 ? 0 : cross * pe__turn_at(pos, row, i, turns);
     }
     return sum;
 }
@@ -2198,6 +2280,38 @@ static void pe__rope_fill(double *f, const posenc_spec *s)
 
 static const pe__card pe__card_ROPE = PE__CARD_TURN(pe__rope_check, NULL, 0, pe__rope_fill);
 
+/* ---- [5.7.1] rope2d: rope on a grid (axial; as in EVA-02) ---------------------------------------
+   enters    queries and keys
+   learns    nothing
+   beyond T  as rope, in each direction
+
+   theta_i = row f_i for the first half of the pairs, column f_i for the other; f_i = base^(-4i/dim)
+
+   A score then sees how many rows and how many columns lie between query and key, each by itself.
+   Backward. As [5.6]; each pair knows its axis.                                                  */
+
+POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base)
+{
+    for (int i = 0; i < dim / 2; i++) frequency[i] = pow(base, -4.0 * (i % (dim / 4)) / dim);
+}
+
+static posenc_status pe__rope2d_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+{
+    posenc_status status = pe__rope_check(s, g, why);
+    pe__grid_width(s, g->context);
+    if (status == POSENC_OK && s->dim % 4)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "rope2d turns pairs by row and by column, and %d channels are not a "
+                        "multiple of 4; choose another head width or give dim=",
+                        s->dim);
+    return status;
+}
+static void pe__rope2d_fill(double *f, const posenc_spec *s)
+{
+    posenc_rope2d_frequencies(f, s->dim, s->base);
+}
+static const pe__card pe__card_ROPE2D = PE__CARD_TURN_GRID(pe__rope2d_check, pe__rope2d_fill);
+
 /* ---- [5.8] lrope: trained frequencies -----------------------------------------------------------
    enters    queries and keys
    learns    a scale per pair and layer, shared by q and k, starting at 1
@@ -2216,7 +2330,7 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
                                       const posenc_float *scale, const double *pos, int layout,
                                       double base)
 {
-    posenc_turns all = { NULL, NULL, x.T, x.D / 2, 0, 0, layout };
+    posenc_turns all = { NULL, NULL, x.T, x.D / 2, 0, 0, layout, 1 };
     pe__rope(dx, scale, pos, layout, base, -1);
     PE__PARALLEL
     for (int i = 0; i < x.D / 2; i++)
@@ -2495,6 +2609,7 @@ static const pe__field pe__spec_fields[] = {
     { "base",          'd', offsetof(posenc_spec, base),          1.0000001, 1e18, NULL },
     { "layout",        'w', offsetof(posenc_spec, layout),        0, 0, "|interleaved|half" },
     { "dim",           'i', offsetof(posenc_spec, dim),           2, 65536, NULL },
+    { "width",         'i', offsetof(posenc_spec, width),         1, 1 << 20, NULL },
     { "rows",          'i', offsetof(posenc_spec, rows),          1, 1 << 28, NULL },
     { "hidden",        'i', offsetof(posenc_spec, hidden),        1, 65536, NULL },
     { "length",        'd', offsetof(posenc_spec, length),        1e-6, 1e18, NULL },
@@ -3359,7 +3474,7 @@ struct posenc_model {
     posenc_spec spec[POSENC_SPECS];
     int specs, turner;                                 /* turner: which spec turns q and k, or -1 */
     int span;                                              /* distances -span..span have a bias   */
-    int biased, rotated;                                   /* bias exists; dim/2 pairs turn       */
+    int biased, rotated, axes;                /* bias exists; dim/2 pairs turn, on a line or grid */
     const posenc_backend *ops;
     posenc_float *params, *grads, *moments, *acts;         /* the arenas                          */
     void *input_arena;
@@ -3375,7 +3490,7 @@ struct posenc_model {
     posenc_tensor *pe[POSENC_SPECS][PE__PLANS];       /* parameters of encodings all layers share */
     uint64_t steps;
     /* host side of the last batch */
-    double *host_positions;
+    double *host_positions, *host_axes;                    /* host_axes: (R, axes) for a grid     */
     int *host_at, *host_segments;
     unsigned char *host_keep;
     posenc_float *host_floats;                         /* (R) or (R,C): losses, rows on their way */
@@ -3525,7 +3640,7 @@ static void pe__list_activations(posenc_model *m, pe__lister *l)
 static posenc_attention pe__attention_shape(const posenc_model *m)
 {
     static const posenc_float some_bias = 0;
-    static const posenc_turns some_turns = { NULL, NULL, 0, 0, 0, 0, 0 };
+    static const posenc_turns some_turns = { NULL, NULL, 0, 0, 0, 0, 0, 0 };
     posenc_attention how;
     memset(&how, 0, sizeof how);
     how.threads = m->c.threads;
@@ -3578,7 +3693,7 @@ static size_t pe__place_inputs(posenc_model *m, char *memory)
 #define PE__PLACE(field, type, count) \
     m->in.field = memory ? (type *)(void *)(memory + used) : NULL; \
     used += ((count) * sizeof(type) + 63) / 64 * 64
-    PE__PLACE(positions, double, R);
+    PE__PLACE(positions, double, R * m->axes);
     PE__PLACE(frequency, double, (size_t)m->rotated + 1);
     PE__PLACE(tokens, int, R);
     PE__PLACE(targets, int, R);
@@ -3736,6 +3851,7 @@ static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
     pe__geometry g = pe__model_geometry(&m->c);
     posenc_status status = posenc_spec_parse(m->spec, &m->specs, POSENC_SPECS, m->c.encoding, why);
     m->turner = -1;
+    m->axes = 1;
     m->span = m->c.context - 1;
     for (int e = 0; e < m->specs && status == POSENC_OK; e++) {
         posenc_spec *s = &m->spec[e];
@@ -3756,6 +3872,7 @@ static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
                             pe__encodings[s->encoding].name);
         m->turner = e;
         m->rotated = s->dim / 2;
+        m->axes = card->axes;
     }
     posenc_spec_print(m->spec_text, sizeof m->spec_text, m->spec, m->specs);
     m->c.encoding = m->spec_text;
@@ -3804,6 +3921,7 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
     PE__PLACE(block, pe__block, (size_t)m->c.layers);
     PE__PLACE(kept, pe__block_saved, (size_t)pe__kept_layers(&m->c));
     PE__PLACE(host_positions, double, R + m->rotated);
+    PE__PLACE(host_axes, double, m->axes > 1 ? R * m->axes : 0);
     PE__PLACE(host_at, int, R);
     PE__PLACE(host_segments, int, R);
     PE__PLACE(host_keep, unsigned char, R);
@@ -4125,7 +4243,10 @@ static posenc_status pe__take_positions(posenc_model *m, const posenc_batch *b, 
     for (int r = 0; r < R; r++)                     /* read only where the check found them whole */
         m->host_at[r] =
             fabs(m->host_positions[r]) <= 1e9 ? (int)floor(m->host_positions[r] + 0.5) : 0;
-    ops->upload(ops->user, m->in.positions, m->host_positions, (size_t)R * sizeof(double));
+    for (int r = 0; r < R && m->axes == 2; r++)
+        pe__grid_at(m->host_axes + 2 * (size_t)r, m->host_positions[r], m->spec[m->turner].width);
+    ops->upload(ops->user, m->in.positions, m->axes == 2 ? m->host_axes : m->host_positions,
+                (size_t)R * m->axes * sizeof(double));
     ops->upload(ops->user, m->in.at, m->host_at, (size_t)R * sizeof(int));
     return POSENC_OK;
 }
@@ -4332,6 +4453,7 @@ static posenc_turns pe__turns(const posenc_model *m)
     t.pairs = m->rotated;
     t.offset = 0;
     t.layout = m->turner >= 0 ? m->spec[m->turner].layout : POSENC_HALF;
+    t.axes = m->axes;
     return t;
 }
 

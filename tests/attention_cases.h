@@ -171,7 +171,7 @@ static inline posenc_turns take_turns(int B, int T, double first, int pairs, int
     turns.cosine = take((size_t)B * T * pairs);
     turns.sine   = take((size_t)B * T * pairs);
     turns.rows = B * T; turns.pairs = pairs; turns.row_b = T;
-    turns.offset = offset; turns.layout = layout;
+    turns.offset = offset; turns.layout = layout; turns.axes = 1;
     for (int b = 0; b < B; b++) posenc_positions_range(p + b * T, T, first + 3 * b);
     posenc_rope_frequencies(frequency, 2 * pairs, 100.0);
     /* a magnitude: the transpose must keep it */

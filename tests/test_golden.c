@@ -253,6 +253,7 @@ static void fill_turns(posenc_turns *turns, const char *name, const char *positi
     golden_tensor *pos = golden_need(&attentions, in(name, positions));
     double frequency[32];
     turns->layout = shape[0];
+    turns->axes = 1;
     turns->pairs = shape[1] / 2;
     turns->offset = shape[2];
     turns->row_b = pos && pos->dims == 2 ? T : 0;     /* each batch row has positions of its own */

@@ -51,6 +51,23 @@ TEST check_sinusoidal(void)
     PASS();
 }
 
+static double sincos2d(void *ctx)
+{
+    encoding_run *r = (encoding_run *)ctx;
+    memcpy(r->y, r->x, sizeof r->y);
+    posenc_sincos2d(r->scratch, r->pos, T, C, 100.0);                  /* B*T = 2*T coordinates */
+    posenc_rows_forward(r->y, r->scratch, B, T, C);
+    return weighted_sum(r->w, r->y, N);
+}
+TEST check_sincos2d(void)
+{
+    gradient_of list[] = { { "x", s.x, s.dx, N } };
+    fresh();
+    pass_through();
+    ASSERT_GRADIENT(sincos2d, &s, list, 1, 0);
+    PASS();
+}
+
 static double rows(void *ctx)
 {
     encoding_run *r = (encoding_run *)ctx;
@@ -207,6 +224,27 @@ TEST turns_gradient_matches_finite_differences(int layout)
     PASS();
 }
 
+/* rope2d, with a trained scale on top: row and column of each token in the same two samples. */
+TEST check_rope2d(int layout)
+{
+    gradient_of list[] = { { "x", s.x, s.dx, N }, { "scale", s.table, s.dtable, D / 2 } };
+    double frequency[D / 2];
+    fresh();
+    posenc_rope2d_frequencies(frequency, D, 50.0);
+    s.frequency = frequency;
+    s.turns.cosine = s.scratch; s.turns.sine = s.scratch + 512;
+    s.turns.rows = T;
+    s.turns.pairs = D / 2;
+    s.turns.layout = layout;
+    s.turns.axes = 2;
+    turns(&s);
+    pass_through();
+    posenc_turn_back(heads(s.dx), s.turns);
+    posenc_turns_backward(s.dtable, heads(s.dx), heads(s.x), s.turns, s.pos, frequency);
+    ASSERT_GRADIENT(turns, &s, list, 2, 0);
+    PASS();
+}
+
 /* Tokens past the end of a table are not turned: their gradient passes, and teaches the scale
    nothing.                                                                                       */
 TEST turns_gradient_past_the_table_matches_finite_differences(int layout)
@@ -333,6 +371,7 @@ TEST gradient_matches_finite_differences(int encoding)
 {
     switch (encoding) {
     case POSENC_SINUSOIDAL: CHECK_CALL(check_sinusoidal()); PASS();
+    case POSENC_SINCOS2D:   CHECK_CALL(check_sincos2d());   PASS();
     case POSENC_LEARNED:    CHECK_CALL(check_learned());    PASS();
     case POSENC_SININIT:    CHECK_CALL(check_sininit());    PASS();
     case POSENC_CONTINUOUS: CHECK_CALL(check_continuous()); PASS();
@@ -343,6 +382,10 @@ TEST gradient_matches_finite_differences(int encoding)
     case POSENC_LROPE:
         CHECK_CALL(check_lrope(POSENC_INTERLEAVED));
         CHECK_CALL(check_lrope(POSENC_HALF));
+        PASS();
+    case POSENC_ROPE2D:
+        CHECK_CALL(check_rope2d(POSENC_INTERLEAVED));
+        CHECK_CALL(check_rope2d(POSENC_HALF));
         PASS();
     case POSENC_RELATIVE: CHECK_CALL(check_relative(20)); CHECK_CALL(check_relative(3)); PASS();
     case POSENC_ALIBI:    CHECK_CALL(check_alibi()); PASS();

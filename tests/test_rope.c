@@ -231,6 +231,7 @@ static posenc_turns turns_of(const double *pos, int rows, int pairs, int row_b, 
     turns.row_b = row_b;
     turns.offset = offset;
     turns.layout = layout;
+    turns.axes = 1;
     posenc_rope_frequencies(frequency, 2 * pairs, 10000.0);
     posenc_turns_fill(turns, pos, frequency, NULL, magnitude);
     return turns;
