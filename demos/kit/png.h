@@ -1,8 +1,9 @@
 /* kit/png.h - heat maps as PNG: a small canvas, a small font, two colour maps, a contact sheet
 
-   PNG files come from Sean Barrett's stb_image_write, which the Makefile looks for and announces with
-   POSENC_STB_IMAGE_WRITE (1: it is stb/stb_image_write.h, 2: stb_image_write.h). Without it everything
-   here still compiles, KIT_HAS_PNG is 0 and kit_png_encode says how to get it.
+   PNG files come from Sean Barrett's stb_image_write, which the Makefile looks for and announces
+   with POSENC_STB_IMAGE_WRITE (1: it is stb/stb_image_write.h, 2: stb_image_write.h). Without it
+   everything here still compiles, KIT_HAS_PNG is 0, kit_png_encode says how to get it, and
+   kit_picture_save writes SVG instead.
 
    stb's own file writer does not look at what fwrite returns, so that a full disk goes unnoticed.
    We take its bytes into memory and save them ourselves. */
@@ -10,6 +11,7 @@
 #define KIT_PNG_H
 
 #include "files.h"
+#include "svg.h"                           /* kit_round_step */
 #include <math.h>
 
 #if defined(POSENC_STB_IMAGE_WRITE)
@@ -38,9 +40,9 @@ enum { KIT_HAS_PNG = 0 };
                    "install Debian's package libstb-dev, or say make STB=dir"
 
 /* ---- colours ------------------------------------------------------------------------------------
-   Both maps are paths through OKLab (Ottosson 2020), a space in which equal steps look equally large
-   and L is how light a colour looks. The lightness therefore rises evenly by construction: the map
-   reads the same in grey, on paper and to the colour-blind. */
+   Both maps are paths through OKLab (Ottosson 2020), a space in which equal steps look equally
+   large and L is how light a colour looks. The lightness therefore rises evenly by construction:
+   the map reads the same in grey, on paper and to the colour-blind. */
 
 typedef struct kit_color { unsigned char r, g, b; } kit_color;
 
@@ -53,7 +55,7 @@ static inline double kit__srgb(double linear)
 /* lightness 0..1, chroma 0..about 0.3, hue in degrees */
 static inline kit_color kit_oklch(double L, double chroma, double hue)
 {
-    double a = chroma * cos(hue * 0.017453292519943295), b = chroma * sin(hue * 0.017453292519943295);
+    double angle = hue * 0.017453292519943295, a = chroma * cos(angle), b = chroma * sin(angle);
     double l = L + 0.3963377774 * a + 0.2158037573 * b;
     double m = L - 0.1055613458 * a - 0.0638541728 * b;
     double s = L - 0.0894841775 * a - 1.2914855480 * b;
@@ -100,18 +102,30 @@ static inline void kit_fill(kit_image *p, int x, int y, int w, int h, kit_color 
 {
     int x1 = x + w < p->width ? x + w : p->width, y1 = y + h < p->height ? y + h : p->height;
     if (x < 0) x = 0;
+    if (x >= x1) return;
     for (int row = y < 0 ? 0 : y; row < y1; row++) {
         unsigned char *at = p->rgb + 3 * ((size_t)row * (size_t)p->width + (size_t)x);
         for (int i = x; i < x1; i++, at += 3) { at[0] = c.r; at[1] = c.g; at[2] = c.b; }
     }
 }
 
-static inline int kit_image_make(kit_image *p, int width, int height, kit_color paper, kit_error *why)
+/* a frame of so many points inside the rectangle */
+static inline void kit_outline(kit_image *p, int x, int y, int w, int h, int thick, kit_color c)
+{
+    kit_fill(p, x, y, w, thick, c);
+    kit_fill(p, x, y + h - thick, w, thick, c);
+    kit_fill(p, x, y, thick, h, c);
+    kit_fill(p, x + w - thick, y, thick, h, c);
+}
+
+static inline int kit_image_make(kit_image *p, int width, int height, kit_color paper,
+                                 kit_error *why)
 {
     p->width = width;
     p->height = height;
     p->rgb = NULL;
-    if (width < 1 || height < 1 || width > 20000 || height > 20000)
+    if (width < 1 || height < 1 || width > 30000 || height > 30000
+        || (double)width * height > 1e8)
         return kit_fail(why, "a picture of %d x %d points is out of range", width, height);
     p->rgb = (unsigned char *)kit_new(3 * (size_t)width, (size_t)height);
     kit_fill(p, 0, 0, width, height, paper);
@@ -125,8 +139,9 @@ static inline void kit_image_free(kit_image *p)
 }
 
 /* ---- letters ------------------------------------------------------------------------------------
-   5 x 9 points each: seven rows above the base line, two below. A row is one digit in base 32, its five
-   bits from left to right: in "4AHHVHH00" (A) the first row 4 is ..#.. and the fifth, V, is #####. */
+   5 x 9 points each: seven rows above the base line, two below. A row is one digit in base 32, its
+   five bits from left to right: in "4AHHVHH00" (A) the first row 4 is ..#.. and the fifth, V, is
+   #####. */
 
 static const char *const kit__font[95] = {
     "000000000", "444440400", "AA0000000", "AAVAVAA00", "4FKE5U400", "PP248JJ00", "CIICLID00",
@@ -152,8 +167,9 @@ static inline int kit__letter_bit(char letter, int x, int y)
     return (digit <= '9' ? digit - '0' : digit - 'A' + 10) >> (4 - x) & 1;
 }
 
-/* One of the four quarters of a point (right, low: 0 or 1). A corner takes the value its two neighbours
-   agree on, unless a third agrees as well: slanted strokes lose their steps when drawn large. */
+/* One of the four quarters of a point (right, low: 0 or 1). A corner takes the value its two
+   neighbours agree on, unless a third agrees as well: slanted strokes lose their steps when drawn
+   large. */
 static inline int kit__letter_quarter(char letter, int x, int y, int right, int low)
 {
     int side = kit__letter_bit(letter, x + (right ? 1 : -1), y),
@@ -198,20 +214,71 @@ static inline void kit_write_up(kit_image *p, int x, int y, const char *s, int s
     kit__letters(p, x, y, s, scale, 1, c);
 }
 
-static inline void kit_write_centred(kit_image *p, int x, int y, const char *s, int scale, kit_color c)
+static inline void kit_write_centred(kit_image *p, int x, int y, const char *s, int scale,
+                                     kit_color c)
 {
     kit_write(p, x - kit_text_width(s, scale) / 2, y, s, scale, c);
 }
 
+/* ---- lines ------------------------------------------------------------------------------------
+   Nothing runs out of a picture: text is broken into lines, at a blank if there is one, after a
+   sign of a spec string otherwise, and in the middle of a word when nothing else is left. */
+
+/* how many letters of s go on a line that has room for so many */
+static inline int kit__line_letters(const char *s, int room)
+{
+    int n = (int)strcspn(s, "\n"), blank = 0, sign = 0;
+    if (room < 1) room = 1;
+    if (n <= room) return n;
+    for (int i = 1; i <= room; i++) {
+        if (s[i] == ' ') blank = i;
+        if (i > 1 && strchr(",:+/=", s[i - 1])) sign = i;
+    }
+    return blank ? blank : sign ? sign : room;
+}
+
+/* Writes s in lines of at most `wide` points and returns their height. p NULL: only measures. */
+static inline int kit_write_lines(kit_image *p, int x, int y, int wide, const char *s, int scale,
+                                  kit_color c)
+{
+    int height = 0;
+    while (s && *s) {
+        char line[256];
+        int n = kit__line_letters(s, wide / (6 * scale) < 250 ? wide / (6 * scale) : 250);
+        snprintf(line, sizeof line, "%.*s", n < 250 ? n : 250, s);
+        if (p) kit_write(p, x, y + height, line, scale, c);
+        height += 11 * scale;
+        s += n;
+        if (*s == ' ' || *s == '\n') s++;
+    }
+    return height;
+}
+
+/* The same with each line in the middle of the room. */
+static inline void kit__lines_centred(kit_image *p, int middle, int y, int wide, const char *s,
+                                      int scale, kit_color c)
+{
+    while (s && *s) {
+        char line[256];
+        int n = kit__line_letters(s, wide / (6 * scale) < 250 ? wide / (6 * scale) : 250);
+        snprintf(line, sizeof line, "%.*s", n, s);
+        kit_write_centred(p, middle, y, line, scale, c);
+        y += 11 * scale;
+        s += n;
+        if (*s == ' ' || *s == '\n') s++;
+    }
+}
+
 /* ---- a sheet of heat maps -----------------------------------------------------------------------
-   One map or many in a grid, all of one size and one colour scale, so that they can be compared.
+   One map or many in a grid, all of one size and one colour scale, so that they can be compared. A
+   number that is not finite (a pair that a mask forbids) is grey, and the sheet says so.
 
         title
         subtitle
                   col 0     col 1
          row 0    [map]     [map]    | high
          row 1    [map]     [map]    | low
-                  axis labels, note                                                                 */
+                  axis labels, note                                                             */
 
 typedef struct kit_sheet {
     const char *title, *subtitle, *note;   /* any may be NULL                                     */
@@ -220,81 +287,111 @@ typedef struct kit_sheet {
     int height, width, cell;               /* of one map; side of one number in points            */
     const char *const *row_name;           /* (rows) names beside the grid, or NULL               */
     const char *const *col_name;           /* (cols) names above it, or NULL                      */
+    const char *const *map_name;           /* (rows*cols) a name above each map instead, or NULL  */
     const char *x_label, *y_label;         /* what runs along the axes of a map                   */
     const char *const *x_tick, *const *y_tick;   /* a word for each column, row; NULL: numbers    */
+    int tick_times;                        /* numbers count in steps of this; 0 means 1           */
     const unsigned char *mark;             /* (width) columns to point at; NULL: none             */
+    const unsigned char *frame;            /* (rows*cols) maps to put a frame around; NULL: none  */
     double low, high;                      /* ends of the colours; both 0: taken from the maps    */
     double power;                          /* colour = ((v-low)/(high-low))^power; 0 means 1      */
+    int decades;                           /* colour by log10(v), so many below high; 0: off      */
     int diverging;                         /* signed numbers: blue, white, red                    */
     const char *value_label;               /* what the colours mean                               */
+    const char *absent_label;              /* what grey means; NULL: "none"                       */
 } kit_sheet;
 
+enum { KIT_MARGIN = 24, KIT_BAR = 22, KIT_NAME_LETTERS = 22, KIT_TICK_LETTERS = 14 };
+
 typedef struct kit__layout {               /* where things stand, in points */
-    int left, top, map_w, map_h, gap_x, gap_y, width, height, right;
+    int map_w, map_h, gap_x, gap_y;        /* one map, and what lies between two              */
+    int names_w, ticks_w, ticks_h;         /* names of rows; ticks beside and below           */
+    int left, right, top, bottom;          /* of the grid                                     */
+    int bar_h, body, width, height;        /* body: where the grid and the bar have both ended */
+    double low, high;                      /* ends of the colours                             */
+    int absent;                            /* 1: there is something grey                      */
 } kit__layout;
 
-static inline int kit__widest(const char *const *word, int n, int scale)
-{
-    int widest = 0;
-    for (int i = 0; word && i < n; i++)
-        if (kit_text_width(word[i], scale) > widest) widest = kit_text_width(word[i], scale);
-    return widest;
-}
+/* ---- colours of a sheet ---- */
 
-static inline int kit__lines(const char *s)
-{
-    int n = s ? 1 : 0;
-    for (; s && *s; s++) n += *s == '\n';
-    return n;
-}
-
-static inline kit__layout kit__sheet_layout(const kit_sheet *s)
-{
-    kit__layout at;
-    int ticks = s->y_tick ? kit__widest(s->y_tick, s->height, s->cell >= 16 ? 2 : 1) : 34, wide = 0;
-    at.map_w = s->width * s->cell;
-    at.map_h = s->height * s->cell;
-    at.gap_x = s->x_tick ? ticks + 26 : 18;
-    at.gap_y = (s->mark ? 16 : 0) + (s->x_tick ? 44 : 18);
-    at.left = 24 + kit__widest(s->row_name, s->rows, 2) + (s->row_name ? 16 : 0)
-              + (s->y_label ? 30 : 0) + ticks + 8;
-    at.top = 24 + (s->title ? 44 : 0) + 26 * kit__lines(s->subtitle) + (s->col_name ? 28 : 0)
-             + (s->mark ? 16 : 0) + 6;
-    at.right = at.left + s->cols * (at.map_w + at.gap_x) - at.gap_x;
-    at.width = at.right + 28 + 22 + 90 + (s->value_label ? 26 : 0);
-    at.height = at.top + s->rows * (at.map_h + at.gap_y) - at.gap_y + (s->x_tick ? 40 : 26)
-              + (s->x_label ? 30 : 0) + 26 * kit__lines(s->note) + 18;
-    if (s->title) wide = 48 + kit_text_width(s->title, 4);
-    if (at.width < wide) at.width = wide;
-    return at;
-}
-
-static inline void kit__sheet_range(const kit_sheet *s, double *low, double *high)
+static inline void kit__sheet_range(const kit_sheet *s, kit__layout *at)
 {
     double least = 0, most = 0;
+    at->absent = 0;
     for (int m = 0; m < s->rows * s->cols; m++)
         for (int i = 0; s->map[m] && i < s->height * s->width; i++) {
-            if (s->map[m][i] < least) least = s->map[m][i];
-            if (s->map[m][i] > most) most = s->map[m][i];
+            double v = s->map[m][i];
+            if (!isfinite(v)) { at->absent = 1; continue; }
+            if (v < least) least = v;
+            if (v > most) most = v;
         }
     if (s->low != 0 || s->high != 0) { least = s->low; most = s->high; }
     if (s->diverging) { most = most > -least ? most : -least; least = -most; }
     if (!(most > least)) most = least + 1;
-    *low = least;
-    *high = most;
+    at->low = least;
+    at->high = most;
 }
 
-/* share: 0 at the low end of the scale, 1 at the high end */
-static inline kit_color kit__sheet_color(const kit_sheet *s, double share)
+/* where on the colour bar a number stands: 0 at its foot, 1 at its top */
+static inline double kit__sheet_place(const kit_sheet *s, const kit__layout *at, double v)
 {
-    if (s->diverging) return kit_diverging(2 * share - 1);
-    return kit_sequential(s->power > 0 ? pow(kit__unit(share), s->power) : share);
+    double share = kit__unit((v - at->low) / (at->high - at->low));
+    if (s->diverging) return share;
+    if (s->decades > 0) return v > 0 ? kit__unit(1 + log10(v / at->high) / s->decades) : 0;
+    return s->power > 0 ? pow(share, s->power) : share;
 }
 
-/* a triangle that points down to column i */
-static inline void kit__sheet_mark(kit_image *p, int x, int y, kit_color c)
+static inline double kit__sheet_value(const kit_sheet *s, const kit__layout *at, double place)
 {
-    for (int i = 0; i < 8; i++) kit_fill(p, x - 7 + i, y - 12 + i, 15 - 2 * i, 1, c);
+    if (!s->diverging && s->decades > 0) return at->high * pow(10, s->decades * (place - 1));
+    if (!s->diverging && s->power > 0) place = pow(place, 1 / s->power);
+    return at->low + place * (at->high - at->low);
+}
+
+static inline kit_color kit__sheet_color(const kit_sheet *s, double place)
+{
+    return s->diverging ? kit_diverging(2 * place - 1) : kit_sequential(place);
+}
+
+static inline kit_color kit__absent_color(void) { return kit_grey(196); }
+static inline kit_color kit__mark_color(void) { return kit_oklch(0.55, 0.2, 25); }
+
+/* ---- ticks ---- */
+
+/* Below 5 points a cell has no room for a word: then places are counted instead. */
+static inline int kit__has_words(const kit_sheet *s, const char *const *word)
+{
+    return word && s->cell >= 5;
+}
+
+static inline int kit__word_scale(const kit_sheet *s) { return s->cell >= 20 ? 2 : 1; }
+
+/* Narrow cells put every second word further out, so that neighbours do not touch. */
+static inline int kit__word_levels(const kit_sheet *s) { return s->cell >= 9 ? 1 : 2; }
+
+static inline const char *kit__tick_word(char room[KIT_TICK_LETTERS + 3], const char *word)
+{
+    if (strlen(word) <= KIT_TICK_LETTERS) return word;
+    snprintf(room, KIT_TICK_LETTERS + 3, "%.*s..", KIT_TICK_LETTERS, word);
+    return room;
+}
+
+/* how far out from the map the widest word or number reaches */
+static inline int kit__words_width(const kit_sheet *s, const char *const *word, int n)
+{
+    int widest = 0, letters = KIT_TICK_LETTERS + 2;
+    for (int i = 0; i < n; i++) {
+        int w = (int)strlen(word[i]);
+        if (w > widest) widest = w < letters ? w : letters;
+    }
+    return widest * 6 * kit__word_scale(s);
+}
+
+static inline int kit__number_width(const kit_sheet *s, int n)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", (n - 1) * (s->tick_times ? s->tick_times : 1));
+    return kit_text_width(number, 2);
 }
 
 static inline int kit__tick_step(int n, int cell, int room)
@@ -304,129 +401,292 @@ static inline int kit__tick_step(int n, int cell, int room)
     return step;
 }
 
+/* Words below a map stand upright where they fit between their neighbours, and climb otherwise. */
+static inline int kit__words_lie(const kit_sheet *s)
+{
+    return kit__words_width(s, s->x_tick, s->width) <= s->cell;
+}
+
+static inline void kit__sheet_words_x(kit_image *p, const kit_sheet *s, int x, int y)
+{
+    int scale = kit__word_scale(s), step = kit__words_width(s, s->x_tick, s->width) + 4;
+    for (int i = 0; i < s->width; i++) {
+        char room[KIT_TICK_LETTERS + 3];
+        const char *word = kit__tick_word(room, s->x_tick[i]);
+        kit_color c = s->mark && s->mark[i] ? kit__mark_color() : kit_grey(50);
+        int middle = x + i * s->cell + s->cell / 2, out = i % kit__word_levels(s) * step + 6;
+        if (out > 6) kit_fill(p, middle, y + 2, 1, out - 4, kit_grey(190));
+        if (kit__words_lie(s)) kit_write_centred(p, middle + scale / 2, y + 6, word, scale, c);
+        else kit_write_up(p, middle - 4 * scale + scale / 2, y + out + kit_text_width(word, scale),
+                          word, scale, c);
+    }
+}
+
 static inline void kit__sheet_ticks_x(kit_image *p, const kit_sheet *s, int x, int y)
 {
-    int step = s->x_tick ? 1 : kit__tick_step(s->width, s->cell, 34), scale = s->cell >= 16 ? 2 : 1;
+    int step = kit__tick_step(s->width, s->cell, kit__number_width(s, s->width) + 10);
+    if (kit__has_words(s, s->x_tick)) { kit__sheet_words_x(p, s, x, y); return; }
     for (int i = 0; i < s->width; i += step) {
         int middle = x + i * s->cell + s->cell / 2;
         char number[16];
-        snprintf(number, sizeof number, "%d", i);
-        if (s->x_tick) {
-            kit_write_up(p, middle - 4 * scale + scale / 2,
-                         y + 6 + kit_text_width(s->x_tick[i], scale), s->x_tick[i], scale,
-                         s->mark && s->mark[i] ? kit_oklch(0.55, 0.2, 25) : kit_grey(60));
-            continue;
-        }
+        snprintf(number, sizeof number, "%d", i * (s->tick_times ? s->tick_times : 1));
         kit_fill(p, middle, y + 1, 1, 4, kit_grey(120));
         kit_write_centred(p, middle, y + 8, number, 2, kit_grey(60));
     }
 }
 
+static inline void kit__sheet_words_y(kit_image *p, const kit_sheet *s, int x, int y)
+{
+    int scale = kit__word_scale(s), step = kit__words_width(s, s->y_tick, s->height) + 4;
+    for (int i = 0; i < s->height; i++) {
+        char room[KIT_TICK_LETTERS + 3];
+        const char *word = kit__tick_word(room, s->y_tick[i]);
+        int middle = y + i * s->cell + s->cell / 2, out = i % kit__word_levels(s) * step + 6;
+        if (out > 6) kit_fill(p, x - out + 2, middle, out - 4, 1, kit_grey(190));
+        kit_write(p, x - out - kit_text_width(word, scale), middle - 3 * scale - scale / 2, word,
+                  scale, kit_grey(50));
+    }
+}
+
 static inline void kit__sheet_ticks_y(kit_image *p, const kit_sheet *s, int x, int y)
 {
-    int step = s->y_tick ? 1 : kit__tick_step(s->height, s->cell, 34),
-        scale = s->y_tick && s->cell < 16 ? 1 : 2;
+    int step = kit__tick_step(s->height, s->cell, 24);
+    if (kit__has_words(s, s->y_tick)) { kit__sheet_words_y(p, s, x, y); return; }
     for (int i = 0; i < s->height; i += step) {
         int middle = y + i * s->cell + s->cell / 2;
         char number[16];
-        snprintf(number, sizeof number, "%d", i);
-        const char *word = s->y_tick ? s->y_tick[i] : number;
-        if (!s->y_tick) kit_fill(p, x - 5, middle, 4, 1, kit_grey(120));
-        kit_write(p, x - 9 - kit_text_width(word, scale), middle - 3 * scale - scale / 2, word,
-                  scale, kit_grey(60));
+        snprintf(number, sizeof number, "%d", i * (s->tick_times ? s->tick_times : 1));
+        kit_fill(p, x - 5, middle, 4, 1, kit_grey(120));
+        kit_write(p, x - 9 - kit_text_width(number, 2), middle - 7, number, 2, kit_grey(60));
     }
+}
+
+/* ---- layout ---- */
+
+static inline int kit__most(int a, int b) { return a > b ? a : b; }
+
+static inline int kit__widest(const char *const *word, int n, int scale)
+{
+    int widest = 0;
+    for (int i = 0; word && i < n; i++) widest = kit__most(widest, kit_text_width(word[i], scale));
+    return widest;
+}
+
+static inline int kit__names_room(const kit__layout *at) { return at->map_w + at->gap_x - 8; }
+
+/* lines that the longest name above a map needs */
+static inline int kit__heads_height(const kit_sheet *s, const kit__layout *at)
+{
+    const char *const *name = s->map_name ? s->map_name : s->col_name;
+    int height = 0, n = s->map_name ? s->rows * s->cols : s->cols;
+    for (int i = 0; name && i < n; i++)
+        height = kit__most(height, kit_write_lines(NULL, 0, 0, kit__names_room(at), name[i], 2,
+                                                   kit_grey(0)));
+    return height ? height + 6 : 0;
+}
+
+static inline void kit__layout_edges(const kit_sheet *s, kit__layout *at)
+{
+    int names = kit__widest(s->row_name, s->rows, 2), most = 12 * KIT_NAME_LETTERS;
+    int levels = kit__word_levels(s);
+    at->names_w = s->row_name ? (names < most ? names : most) + 16 : 0;
+    at->ticks_w = 9 + kit__number_width(s, s->height);
+    at->ticks_h = 8 + 18;
+    if (kit__has_words(s, s->y_tick))
+        at->ticks_w = 6 + levels * (kit__words_width(s, s->y_tick, s->height) + 4);
+    if (kit__has_words(s, s->x_tick))
+        at->ticks_h = kit__words_lie(s)
+                          ? 8 + 9 * kit__word_scale(s)
+                          : 6 + levels * (kit__words_width(s, s->x_tick, s->width) + 4);
+}
+
+/* The title and what stands below it, above the grid; needs at->width. */
+static inline int kit__opening_height(const kit_sheet *s, const kit__layout *at)
+{
+    int wide = at->width - 2 * KIT_MARGIN;
+    return kit_write_lines(NULL, 0, 0, wide, s->title, 4, kit_grey(0))
+         + kit_write_lines(NULL, 0, 0, wide, s->subtitle, 2, kit_grey(0)) + 10;
+}
+
+static inline void kit__layout_width(const kit_sheet *s, kit__layout *at)
+{
+    int title = s->title ? kit_text_width(s->title, 4) : 0;
+    at->left = KIT_MARGIN + at->names_w + (s->y_label ? 30 : 0) + at->ticks_w;
+    at->right = at->left + s->cols * (at->map_w + at->gap_x) - at->gap_x;
+    at->width = at->right + 28 + KIT_BAR + 90 + (s->value_label ? 30 : 0);
+    at->width = kit__most(at->width, 2 * KIT_MARGIN + (title < 720 ? title : 720));
+    if (s->x_label)
+        at->width = kit__most(at->width, at->left + kit_text_width(s->x_label, 2) + KIT_MARGIN);
+}
+
+static inline kit__layout kit__sheet_layout(const kit_sheet *s)
+{
+    kit__layout at;
+    memset(&at, 0, sizeof at);
+    kit__sheet_range(s, &at);
+    at.map_w = s->width * s->cell;
+    at.map_h = s->height * s->cell;
+    at.gap_x = kit__most(18, (s->col_name || s->map_name ? 100 : 0) - at.map_w);
+    kit__layout_edges(s, &at);
+    kit__layout_width(s, &at);
+    int heads = kit__heads_height(s, &at), mark = s->mark ? 14 : 0;
+    at.gap_y = 18 + mark + (s->map_name ? heads : 0);
+    at.top = KIT_MARGIN + kit__opening_height(s, &at) + heads + mark;
+    at.bottom = at.top + s->rows * (at.map_h + at.gap_y) - at.gap_y;
+    int grid_h = at.bottom - at.top;
+    at.bar_h = kit__most(grid_h < 400 ? grid_h : 400, 120);
+    if (s->value_label) at.bar_h = kit__most(at.bar_h, kit_text_width(s->value_label, 2));
+    at.body = at.bottom + at.ticks_h + (s->x_label ? 28 : 0);
+    at.body = kit__most(at.body, at.top + at.bar_h + (at.absent ? 40 : 10));
+    if (s->y_label) at.body = kit__most(at.body, at.top + kit_text_width(s->y_label, 2));
+    at.height = at.body + 18
+              + kit_write_lines(NULL, 0, 0, at.width - 2 * KIT_MARGIN, s->note, 2, kit_grey(0)) + 8;
+    return at;
+}
+
+/* ---- drawing ---- */
+
+/* a triangle that points down to column i */
+static inline void kit__sheet_mark(kit_image *p, int x, int y, kit_color c)
+{
+    for (int i = 0; i < 8; i++) kit_fill(p, x - 7 + i, y - 12 + i, 15 - 2 * i, 1, c);
+}
+
+static inline void kit__sheet_cells(kit_image *p, const kit_sheet *s, const kit__layout *at,
+                                    const float *v, int x, int y)
+{
+    for (int i = 0; i < s->height; i++)
+        for (int j = 0; j < s->width; j++) {
+            double value = v[i * s->width + j];
+            kit_color c = isfinite(value) ? kit__sheet_color(s, kit__sheet_place(s, at, value))
+                                          : kit__absent_color();
+            kit_fill(p, x + j * s->cell, y + i * s->cell, s->cell, s->cell, c);
+        }
 }
 
 static inline void kit__sheet_map(kit_image *p, const kit_sheet *s, const kit__layout *at, int row,
-                                  int col, double low, double high)
+                                  int col)
 {
-    const float *v = s->map[row * s->cols + col];
+    int n = row * s->cols + col;
     int x = at->left + col * (at->map_w + at->gap_x), y = at->top + row * (at->map_h + at->gap_y);
-    if (!v) return;
-    kit_fill(p, x - 1, y - 1, at->map_w + 2, at->map_h + 2, kit_grey(120));
-    for (int i = 0; i < s->height; i++)
-        for (int j = 0; j < s->width; j++)
-            kit_fill(p, x + j * s->cell, y + i * s->cell, s->cell, s->cell,
-                     kit__sheet_color(s, (v[i * s->width + j] - low) / (high - low)));
+    if (col == 0) kit__sheet_ticks_y(p, s, x, y);
+    if (row == s->rows - 1 || (n + s->cols < s->rows * s->cols && !s->map[n + s->cols]))
+        kit__sheet_ticks_x(p, s, x, y + at->map_h);
+    if (!s->map[n]) return;
+    kit_outline(p, x - 1, y - 1, at->map_w + 2, at->map_h + 2, 1, kit_grey(120));
+    kit__sheet_cells(p, s, at, s->map[n], x, y);
     for (int j = 0; s->mark && j < s->width; j++)
         if (s->mark[j])
-            kit__sheet_mark(p, x + j * s->cell + s->cell / 2, y - 2, kit_oklch(0.55, 0.2, 25));
-    if (col == 0 || s->y_tick) kit__sheet_ticks_y(p, s, x, y);
-    if (row == s->rows - 1 || s->x_tick) kit__sheet_ticks_x(p, s, x, y + at->map_h);
+            kit__sheet_mark(p, x + j * s->cell + s->cell / 2, y - 2, kit__mark_color());
+    if (s->frame && s->frame[n])
+        kit_outline(p, x - 5, y - 5, at->map_w + 10, at->map_h + 10, 3, kit__mark_color());
+    if (s->map_name)
+        kit_write_lines(p, x, y - (s->mark ? 14 : 0) - kit__heads_height(s, at),
+                        kit__names_room(at), s->map_name[n], 2, kit_grey(20));
 }
 
-/* the colour bar, in the grid's first row and beside it */
-static inline void kit__sheet_bar(kit_image *p, const kit_sheet *s, const kit__layout *at,
-                                  double low, double high)
+/* A number beside the bar, unless it would touch one that is there. taken: the bar in points. */
+static inline void kit__bar_number(kit_image *p, const kit_sheet *s, const kit__layout *at,
+                                   double v, int digits, unsigned char *taken)
 {
-    int x = at->right + 28, y = at->top,
-        h = at->map_h > 200 ? at->map_h
-            : s->rows > 1   ? 2 * at->map_h
-                            : at->map_h;
-    for (int i = 0; i < h; i++) {
-        double share = 1 - (i + 0.5) / h;
-        if (!s->diverging && s->power > 0) share = pow(share, 1 / s->power);
-        kit_fill(p, x, y + i, 22, 1, kit__sheet_color(s, share));
-    }
-    for (int i = 0; i <= 4; i++) {
-        double height = i / 4.0,
-               share = !s->diverging && s->power > 0 ? pow(height, 1 / s->power) : height;
-        int level = y + (int)((1 - height) * (h - 1));
-        char number[32];
-        snprintf(number, sizeof number, "%.2g", low + share * (high - low));
-        kit_fill(p, x + 22, level, 4, 1, kit_grey(120));
-        kit_write(p, x + 30, level - 7 + (i == 4) * 7 - (i == 0) * 7, number, 2, kit_grey(60));
-    }
-    if (s->value_label && kit_text_width(s->value_label, 2) <= h)
-        kit_write_up(p, x + 100, y + h, s->value_label, 2, kit_grey(60));
+    int x = at->right + 28, level = (int)((1 - kit__sheet_place(s, at, v)) * (at->bar_h - 1));
+    int from = kit__most(0, level - 12);
+    int to = level + 12 < at->bar_h ? level + 12 : at->bar_h - 1;
+    char number[32];
+    for (int i = from; i <= to; i++) if (taken[i]) return;
+    memset(taken + from, 1, (size_t)(to - from + 1));
+    snprintf(number, sizeof number, "%.*g", digits, v);
+    kit_fill(p, x + KIT_BAR, at->top + level, 4, 1, kit_grey(120));
+    kit_write(p, x + KIT_BAR + 8, at->top + level - 7, number, 2, kit_grey(60));
 }
 
-static inline void kit__sheet_lines(kit_image *p, int x, int *y, const char *s, kit_color c)
+/* Round numbers: even steps on a linear scale, one digit each where the scale is bent. The ends
+   come first, since they say most. */
+static inline void kit__bar_numbers(kit_image *p, const kit_sheet *s, const kit__layout *at)
 {
-    char line[256];
-    while (s) {
-        size_t n = strcspn(s, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, s);
-        kit_write(p, x, *y, line, 2, c);
-        *y += 26;
-        s = s[n] ? s + n + 1 : NULL;
+    unsigned char *taken = (unsigned char *)kit_new((size_t)at->bar_h, 1);
+    double step = kit_round_step(at->high - at->low, 5), digit;
+    int bent = !s->diverging && (s->decades > 0 || (s->power > 0 && s->power != 1));
+    if (bent) kit__bar_number(p, s, at, at->high, 2, taken);
+    if (bent && s->decades == 0) kit__bar_number(p, s, at, at->low, 2, taken);
+    for (int i = 1; bent && i < 5; i++) {
+        double v = kit__sheet_value(s, at, i / 5.0);
+        digit = pow(10, floor(log10(fabs(v) > 1e-300 ? fabs(v) : 1)));
+        kit__bar_number(p, s, at, digit * floor(v / digit + 0.5), 2, taken);
     }
+    for (double k = ceil(at->low / step - 1e-9); !bent && k * step <= at->high + 1e-9 * step; k++)
+        kit__bar_number(p, s, at, k * step + 0.0, 6, taken);
+    free(taken);
+}
+
+/* the colour bar, beside the grid */
+static inline void kit__sheet_bar(kit_image *p, const kit_sheet *s, const kit__layout *at)
+{
+    int x = at->right + 28, y = at->top, h = at->bar_h;
+    for (int i = 0; i < h; i++)
+        kit_fill(p, x, y + i, KIT_BAR, 1, kit__sheet_color(s, 1 - (i + 0.5) / h));
+    kit__bar_numbers(p, s, at);
+    if (s->value_label)
+        kit_write_up(p, x + KIT_BAR + 86, y + kit_text_width(s->value_label, 2), s->value_label, 2,
+                     kit_grey(60));
+    if (!at->absent) return;
+    kit_fill(p, x, y + h + 14, KIT_BAR, 18, kit__absent_color());
+    kit_write(p, x + KIT_BAR + 8, y + h + 16, s->absent_label ? s->absent_label : "none", 2,
+              kit_grey(60));
 }
 
 static inline void kit__sheet_words(kit_image *p, const kit_sheet *s, const kit__layout *at)
 {
-    int y = 24, grid_h = s->rows * (at->map_h + at->gap_y) - at->gap_y;
-    if (s->title) kit_write(p, 24, y, s->title, 4, kit_grey(20));
-    if (s->title) y += 44;
-    kit__sheet_lines(p, 24, &y, s->subtitle, kit_grey(80));
-    for (int c = 0; s->col_name && c < s->cols; c++)
-        kit_write_centred(p, at->left + c * (at->map_w + at->gap_x) + at->map_w / 2,
-                          at->top - 26 - (s->mark ? 14 : 0), s->col_name[c], 2, kit_grey(20));
-    for (int r = 0; s->row_name && r < s->rows; r++)
-        kit_write(p, 24, at->top + r * (at->map_h + at->gap_y) + at->map_h / 2 - 8, s->row_name[r],
-                  2, kit_grey(20));
-    if (s->y_label && kit_text_width(s->y_label, 2) <= grid_h)   /* else it would meet the title */
-        kit_write_up(p, 24 + kit__widest(s->row_name, s->rows, 2) + (s->row_name ? 16 : 0),
-                     at->top + grid_h / 2 + kit_text_width(s->y_label, 2) / 2, s->y_label, 2,
-                     kit_grey(80));
-    y = at->top + grid_h + (s->x_tick ? 40 : 32);
-    if (s->x_label) kit_write_centred(p, (at->left + at->right) / 2, y, s->x_label, 2, kit_grey(80));
-    y += s->x_label ? 34 : 4;
-    kit__sheet_lines(p, 24, &y, s->note, kit_grey(80));
+    int wide = at->width - 2 * KIT_MARGIN, y = KIT_MARGIN, grid_h = at->bottom - at->top;
+    int heads = at->top - kit__heads_height(s, at) - (s->mark ? 14 : 0);
+    y += kit_write_lines(p, KIT_MARGIN, y, wide, s->title, 4, kit_grey(20));
+    kit_write_lines(p, KIT_MARGIN, y, wide, s->subtitle, 2, kit_grey(80));
+    for (int c = 0; s->col_name && !s->map_name && c < s->cols; c++)
+        kit__lines_centred(p, at->left + c * (at->map_w + at->gap_x) + at->map_w / 2, heads,
+                           kit__names_room(at), s->col_name[c], 2, kit_grey(20));
+    for (int r = 0; s->row_name && r < s->rows; r++) {
+        int room = at->names_w - 4, from = at->top + r * (at->map_h + at->gap_y);
+        int tall = kit_write_lines(NULL, 0, 0, room, s->row_name[r], 2, kit_grey(0));
+        kit_write_lines(p, KIT_MARGIN, from + kit__most(0, at->map_h - tall) / 2, room,
+                        s->row_name[r], 2, kit_grey(20));
+    }
+    if (s->y_label) {
+        int length = kit_text_width(s->y_label, 2);
+        kit_write_up(p, KIT_MARGIN + at->names_w, at->top + kit__most(length, (grid_h + length) / 2),
+                     s->y_label, 2, kit_grey(80));
+    }
+    if (s->x_label) {
+        int length = kit_text_width(s->x_label, 2), middle = (at->left + at->right - length) / 2;
+        kit_write(p, kit__most(at->left, middle), at->bottom + at->ticks_h + 8, s->x_label, 2,
+                  kit_grey(80));
+    }
+    kit_write_lines(p, KIT_MARGIN, at->body + 18, wide, s->note, 2, kit_grey(80));
 }
 
 /* Draws the whole sheet on a new image; free it with kit_image_free. */
 static inline int kit_sheet_draw(kit_image *p, const kit_sheet *s, kit_error *why)
 {
-    double low, high;
+    double across = (double)s->cols * ((double)s->width * s->cell + 200);
+    double down = (double)s->rows * ((double)s->height * s->cell + 200);
+    memset(p, 0, sizeof *p);
+    if (!(across < 40000 && down < 40000) || s->cell < 1 || s->width < 1 || s->height < 1)
+        return kit_fail(why, "a picture of %d x %d maps of %d x %d numbers is out of range",
+                        s->rows, s->cols, s->height, s->width);
     kit__layout at = kit__sheet_layout(s);
     if (!kit_image_make(p, at.width, at.height, kit_grey(255), why)) return 0;
-    kit__sheet_range(s, &low, &high);
     for (int r = 0; r < s->rows; r++)
-        for (int c = 0; c < s->cols; c++) kit__sheet_map(p, s, &at, r, c, low, high);
-    kit__sheet_bar(p, s, &at, low, high);
+        for (int c = 0; c < s->cols; c++) kit__sheet_map(p, s, &at, r, c);
+    kit__sheet_bar(p, s, &at);
     kit__sheet_words(p, s, &at);
     return 1;
+}
+
+/* The side of a cell that makes a map of n numbers about `points` wide: at most 40, so that a map
+   of four numbers stays small, and at least 1. */
+static inline int kit_cell_for(int n, int points)
+{
+    int cell = n > 0 ? points / n : 1;
+    return cell < 1 ? 1 : cell > 40 ? 40 : cell;
 }
 
 /* ---- PNG bytes ------------------------------------------------------------------------------- */
@@ -441,7 +701,8 @@ static inline void kit__png_take(void *text, void *bytes, int n)
 static inline int kit_png_encode(kit_text *png, const kit_image *p, kit_error *why)
 {
     if (!stbi_write_png_to_func(kit__png_take, png, p->width, p->height, 3, p->rgb, 3 * p->width))
-        return kit_fail(why, "no memory to encode a picture of %d x %d points", p->width, p->height);
+        return kit_fail(why, "no memory to encode a picture of %d x %d points", p->width,
+                        p->height);
     return 1;
 }
 
@@ -455,6 +716,53 @@ static inline int kit_png_encode(kit_text *png, const kit_image *p, kit_error *w
 
 #endif
 
+/* ---- SVG, where there is no PNG -----------------------------------------------------------------
+   The same picture out of rectangles of one colour each. Larger than a PNG and just as faithful; a
+   heat map with cells of several points comes to a few hundred kilobytes. */
+
+static inline int kit__same_color(const kit_image *p, size_t a, size_t b)
+{
+    return memcmp(p->rgb + 3 * a, p->rgb + 3 * b, 3) == 0;
+}
+
+/* The rectangle of one colour with its corner at x, y, as wide and then as high as it can be. */
+static inline void kit__svg_rectangle(kit_text *t, const kit_image *p, unsigned char *done, int x,
+                                      int y)
+{
+    size_t stride = (size_t)p->width, from = (size_t)y * stride + (size_t)x;
+    const unsigned char *c = p->rgb + 3 * from;
+    int w = 1, h = 1, whole = 1;
+    while (x + w < p->width && !done[from + (size_t)w]
+           && kit__same_color(p, from, from + (size_t)w)) w++;
+    while (whole && y + h < p->height) {
+        size_t row = from + (size_t)h * stride;
+        for (int i = 0; i < w && whole; i++)
+            whole = !done[row + (size_t)i] && kit__same_color(p, from, row + (size_t)i);
+        h += whole;
+    }
+    for (int i = 0; i < h; i++) memset(done + from + (size_t)i * stride, 1, (size_t)w);
+    if (c[0] == 255 && c[1] == 255 && c[2] == 255) return;          /* the paper is white already */
+    kit_put(t, "<path fill=\"#%02x%02x%02x\" d=\"M%d,%dh%dv%dh-%dz\"/>\n", c[0], c[1], c[2], x, y,
+            w, h, w);
+}
+
+static inline void kit_image_svg(kit_text *t, const kit_image *p)
+{
+    unsigned char *done = (unsigned char *)kit_new((size_t)p->width, (size_t)p->height);
+    kit_put(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+            "shape-rendering=\"crispEdges\" style=\"max-width:100%%;height:auto\">\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
+            p->width, p->height, p->width, p->width, p->height);
+    for (int y = 0; y < p->height; y++)
+        for (int x = 0; x < p->width; x++)
+            if (!done[(size_t)y * (size_t)p->width + (size_t)x])
+                kit__svg_rectangle(t, p, done, x, y);
+    kit_put_string(t, "</svg>\n");
+    free(done);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 /* Draws, encodes and saves a sheet as folder/name; the bytes stay in png for a report to embed. */
 static inline int kit_sheet_save(kit_text *png, const kit_sheet *s, const char *folder,
                                  const char *name, kit_error *why)
@@ -465,5 +773,29 @@ static inline int kit_sheet_save(kit_text *png, const kit_sheet *s, const char *
     kit_image_free(&image);
     return done;
 }
+
+/* The same for whoever has no PNG as well: stem.png, or stem.svg where it does not grow too large.
+   A picture that is left out has no bytes and no file name. */
+typedef struct kit_picture { char file[128]; kit_text bytes; } kit_picture;
+
+enum { KIT_SVG_MOST = 4 << 20 };           /* bytes of the largest SVG that is kept */
+
+static inline int kit_picture_save(kit_picture *p, const kit_sheet *s, const char *folder,
+                                   const char *stem, kit_error *why)
+{
+    kit_image image;
+    memset(p, 0, sizeof *p);
+    if (!kit_sheet_draw(&image, s, why)) return 0;
+    int done = 1;
+    if (KIT_HAS_PNG) done = kit_png_encode(&p->bytes, &image, why);
+    else kit_image_svg(&p->bytes, &image);
+    kit_image_free(&image);
+    if (!KIT_HAS_PNG && p->bytes.size > KIT_SVG_MOST) kit_text_free(&p->bytes);
+    if (!done || p->bytes.size == 0) return done;
+    snprintf(p->file, sizeof p->file, "%.120s.%s", stem, KIT_HAS_PNG ? "png" : "svg");
+    return kit_save_in(folder, p->file, &p->bytes, why);
+}
+
+static inline void kit_picture_free(kit_picture *p) { kit_text_free(&p->bytes); }
 
 #endif
