@@ -1,4 +1,4 @@
-/* kit/png.h - heat maps as PNG: a small canvas, a small font, two colour maps, a contact sheet
+/* kit/png.h - heat maps as PNG: one, or a contact sheet of many, on the canvas of canvas.h
 
    PNG files come from Sean Barrett's stb_image_write, which the Makefile looks for and announces
    with POSENC_STB_IMAGE_WRITE (1: it is stb/stb_image_write.h, 2: stb_image_write.h). Without it
@@ -10,7 +10,7 @@
 #ifndef KIT_PNG_H
 #define KIT_PNG_H
 
-#include "files.h"
+#include "canvas.h"
 #include "svg.h"                           /* kit_round_step */
 #include <math.h>
 
@@ -39,236 +39,6 @@ enum { KIT_HAS_PNG = 0 };
 #define KIT_NO_PNG "no PNG pictures: stb_image_write.h was not found when this was compiled; " \
                    "install Debian's package libstb-dev, or say make STB=dir"
 
-/* ---- colours ------------------------------------------------------------------------------------
-   Both maps are paths through OKLab (Ottosson 2020), a space in which equal steps look equally
-   large and L is how light a colour looks. The lightness therefore rises evenly by construction:
-   the map reads the same in grey, on paper and to the colour-blind. */
-
-typedef struct kit_color { unsigned char r, g, b; } kit_color;
-
-static inline double kit__srgb(double linear)
-{
-    double v = linear <= 0.0031308 ? 12.92 * linear : 1.055 * pow(linear, 1 / 2.4) - 0.055;
-    return v < 0 ? 0 : v > 1 ? 1 : v;
-}
-
-/* lightness 0..1, chroma 0..about 0.3, hue in degrees */
-static inline kit_color kit_oklch(double L, double chroma, double hue)
-{
-    double angle = hue * 0.017453292519943295, a = chroma * cos(angle), b = chroma * sin(angle);
-    double l = L + 0.3963377774 * a + 0.2158037573 * b;
-    double m = L - 0.1055613458 * a - 0.0638541728 * b;
-    double s = L - 0.0894841775 * a - 1.2914855480 * b;
-    l = l * l * l; m = m * m * m; s = s * s * s;
-    kit_color c;
-    c.r = (unsigned char)(255 * kit__srgb(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s)
-                          + 0.5);
-    c.g = (unsigned char)(255 * kit__srgb(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s)
-                          + 0.5);
-    c.b = (unsigned char)(255 * kit__srgb(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)
-                          + 0.5);
-    return c;
-}
-
-static inline double kit__unit(double t) { return t > 0 ? t < 1 ? t : 1 : 0; }   /* NaN becomes 0 */
-
-/* 0..1: from a dark violet over blue and green to a light yellow */
-static inline kit_color kit_sequential(double t)
-{
-    t = kit__unit(t);
-    return kit_oklch(0.20 + 0.74 * t, 0.10 + 0.05 * sin(3.14159265 * t), 295.0 - 190.0 * t);
-}
-
-/* -1..1: blue, white in the middle, red */
-static inline kit_color kit_diverging(double t)
-{
-    double far = kit__unit(fabs(t));
-    return kit_oklch(0.97 - 0.52 * far, 0.19 * far * (1.1 - 0.3 * far), t < 0 ? 255.0 : 27.0);
-}
-
-static inline kit_color kit_grey(int v)
-{
-    kit_color c;
-    c.r = c.g = c.b = (unsigned char)v;
-    return c;
-}
-
-/* ---- canvas ---------------------------------------------------------------------------------- */
-
-typedef struct kit_image { int width, height; unsigned char *rgb; } kit_image;
-
-/* Drawing outside the picture is cut off, never an error. */
-static inline void kit_fill(kit_image *p, int x, int y, int w, int h, kit_color c)
-{
-    int x1 = x + w < p->width ? x + w : p->width, y1 = y + h < p->height ? y + h : p->height;
-    if (x < 0) x = 0;
-    if (x >= x1) return;
-    for (int row = y < 0 ? 0 : y; row < y1; row++) {
-        unsigned char *at = p->rgb + 3 * ((size_t)row * (size_t)p->width + (size_t)x);
-        for (int i = x; i < x1; i++, at += 3) { at[0] = c.r; at[1] = c.g; at[2] = c.b; }
-    }
-}
-
-/* a frame of so many points inside the rectangle */
-static inline void kit_outline(kit_image *p, int x, int y, int w, int h, int thick, kit_color c)
-{
-    kit_fill(p, x, y, w, thick, c);
-    kit_fill(p, x, y + h - thick, w, thick, c);
-    kit_fill(p, x, y, thick, h, c);
-    kit_fill(p, x + w - thick, y, thick, h, c);
-}
-
-static inline int kit_image_make(kit_image *p, int width, int height, kit_color paper,
-                                 kit_error *why)
-{
-    p->width = width;
-    p->height = height;
-    p->rgb = NULL;
-    if (width < 1 || height < 1 || width > 30000 || height > 30000
-        || (double)width * height > 1e8)
-        return kit_fail(why, "a picture of %d x %d points is out of range", width, height);
-    p->rgb = (unsigned char *)kit_new(3 * (size_t)width, (size_t)height);
-    kit_fill(p, 0, 0, width, height, paper);
-    return 1;
-}
-
-static inline void kit_image_free(kit_image *p)
-{
-    free(p->rgb);
-    p->rgb = NULL;
-}
-
-/* ---- letters ------------------------------------------------------------------------------------
-   5 x 9 points each: seven rows above the base line, two below. A row is one digit in base 32, its
-   five bits from left to right: in "4AHHVHH00" (A) the first row 4 is ..#.. and the fifth, V, is
-   #####. */
-
-static const char *const kit__font[95] = {
-    "000000000", "444440400", "AA0000000", "AAVAVAA00", "4FKE5U400", "PP248JJ00", "CIICLID00",
-    "440000000", "248884200", "842224800", "04LEL4000", "044V44000", "00000CC48", "000E00000",
-    "00000CC00", "11248GG00", "EHJLPHE00", "4C4444E00", "EH1248V00", "EH161HE00", "26AIV2200",
-    "VGU11HE00", "68GUHHE00", "V12244400", "EHHEHHE00", "EHHF12C00", "0CC0CC000", "0CC0CC480",
-    "248G84200", "00V0V0000", "842124800", "EH1240400", "EHNLNGE00", "4AHHVHH00", "UHHUHHU00",
-    "EHGGGHE00", "UHHHHHU00", "VGGUGGV00", "VGGUGGG00", "EHGNHHF00", "HHHVHHH00", "E44444E00",
-    "72222IC00", "HIKOKIH00", "GGGGGGV00", "HRLLHHH00", "HPLJHHH00", "EHHHHHE00", "UHHUGGG00",
-    "EHHHLID00", "UHHUKIH00", "FGGE11U00", "V44444400", "HHHHHHE00", "HHHHHA400", "HHHLLRH00",
-    "HHA4AHH00", "HHA444400", "V1248GV00", "E88888E00", "GG8421100", "E22222E00", "4AH000000",
-    "0000000V0", "840000000", "00E1FHF00", "GGUHHHU00", "00EGGGE00", "11FHHHF00", "00EHVGE00",
-    "68U888800", "00FHHHF1E", "GGUHHHH00", "40C444E00", "2062222IC", "GGIKOKI00", "C44444E00",
-    "00QLLLH00", "00UHHHH00", "00EHHHE00", "00UHHHUGG", "00FHHHF11", "00MPGGG00", "00FGE1U00",
-    "88U889600", "00HHHHF00", "00HHHA400", "00HHLLA00", "00HA4AH00", "00HHHHF1E", "00V248V00",
-    "244844200", "444444400", "844244800", "009LI0000",
-};
-
-static inline int kit__letter_bit(char letter, int x, int y)
-{
-    if (x < 0 || x > 4 || y < 0 || y > 8) return 0;
-    char digit = kit__font[letter >= 32 && letter < 127 ? letter - 32 : '?' - 32][y];
-    return (digit <= '9' ? digit - '0' : digit - 'A' + 10) >> (4 - x) & 1;
-}
-
-/* One of the four quarters of a point (right, low: 0 or 1). A corner takes the value its two
-   neighbours agree on, unless a third agrees as well: slanted strokes lose their steps when drawn
-   large. */
-static inline int kit__letter_quarter(char letter, int x, int y, int right, int low)
-{
-    int side = kit__letter_bit(letter, x + (right ? 1 : -1), y),
-        other_side = kit__letter_bit(letter, x + (right ? -1 : 1), y);
-    int level = kit__letter_bit(letter, x, y + (low ? 1 : -1)),
-        other_level = kit__letter_bit(letter, x, y + (low ? -1 : 1));
-    if (side == level && side != other_level && level != other_side) return side;
-    return kit__letter_bit(letter, x, y);
-}
-
-static inline int kit_text_width(const char *s, int scale)
-{
-    int n = (int)strlen(s);
-    return n ? scale * (6 * n - 1) : 0;
-}
-
-/* x, y: upper left corner; the base line is 7*scale below. upward: the text climbs from x, y. */
-static inline void kit__letters(kit_image *p, int x, int y, const char *s, int scale, int upward,
-                                kit_color c)
-{
-    int size = scale > 1 ? scale / 2 : 1, parts = scale > 1 ? 2 : 1;
-    for (int n = 0; s[n]; n++)
-        for (int row = 0; row < 9 * parts; row++)
-            for (int col = 0; col < 5 * parts; col++) {
-                int on = parts == 2 ? kit__letter_quarter(s[n], col / 2, row / 2, col % 2, row % 2)
-                                    : kit__letter_bit(s[n], col, row);
-                int along = (6 * parts * n + col) * size, down = row * size;
-                if (!on) continue;
-                if (upward) kit_fill(p, x + down, y - along - size, size, size, c);
-                else        kit_fill(p, x + along, y + down, size, size, c);
-            }
-}
-
-/* scale 1, or an even number */
-static inline void kit_write(kit_image *p, int x, int y, const char *s, int scale, kit_color c)
-{
-    kit__letters(p, x, y, s, scale, 0, c);
-}
-
-static inline void kit_write_up(kit_image *p, int x, int y, const char *s, int scale, kit_color c)
-{
-    kit__letters(p, x, y, s, scale, 1, c);
-}
-
-static inline void kit_write_centred(kit_image *p, int x, int y, const char *s, int scale,
-                                     kit_color c)
-{
-    kit_write(p, x - kit_text_width(s, scale) / 2, y, s, scale, c);
-}
-
-/* ---- lines ------------------------------------------------------------------------------------
-   Nothing runs out of a picture: text is broken into lines, at a blank if there is one, after a
-   sign of a spec string otherwise, and in the middle of a word when nothing else is left. */
-
-/* how many letters of s go on a line that has room for so many */
-static inline int kit__line_letters(const char *s, int room)
-{
-    int n = (int)strcspn(s, "\n"), blank = 0, sign = 0;
-    if (room < 1) room = 1;
-    if (n <= room) return n;
-    for (int i = 1; i <= room; i++) {
-        if (s[i] == ' ') blank = i;
-        if (i > 1 && strchr(",:+/=", s[i - 1])) sign = i;
-    }
-    return blank ? blank : sign ? sign : room;
-}
-
-/* Writes s in lines of at most `wide` points and returns their height. p NULL: only measures. */
-static inline int kit_write_lines(kit_image *p, int x, int y, int wide, const char *s, int scale,
-                                  kit_color c)
-{
-    int height = 0;
-    while (s && *s) {
-        char line[256];
-        int n = kit__line_letters(s, wide / (6 * scale) < 250 ? wide / (6 * scale) : 250);
-        snprintf(line, sizeof line, "%.*s", n < 250 ? n : 250, s);
-        if (p) kit_write(p, x, y + height, line, scale, c);
-        height += 11 * scale;
-        s += n;
-        if (*s == ' ' || *s == '\n') s++;
-    }
-    return height;
-}
-
-/* The same with each line in the middle of the room. */
-static inline void kit__lines_centred(kit_image *p, int middle, int y, int wide, const char *s,
-                                      int scale, kit_color c)
-{
-    while (s && *s) {
-        char line[256];
-        int n = kit__line_letters(s, wide / (6 * scale) < 250 ? wide / (6 * scale) : 250);
-        snprintf(line, sizeof line, "%.*s", n, s);
-        kit_write_centred(p, middle, y, line, scale, c);
-        y += 11 * scale;
-        s += n;
-        if (*s == ' ' || *s == '\n') s++;
-    }
-}
-
 /* ---- a sheet of heat maps -----------------------------------------------------------------------
    One map or many in a grid, all of one size and one colour scale, so that they can be compared. A
    number that is not finite (a pair that a mask forbids) is grey, and the sheet says so.
@@ -294,7 +64,7 @@ typedef struct kit_sheet {
     const unsigned char *mark;             /* (width) columns to point at; NULL: none             */
     const unsigned char *frame;            /* (rows*cols) maps to put a frame around; NULL: none  */
     double low, high;                      /* ends of the colours; both 0: taken from the maps    */
-    double power;                          /* colour = ((v-low)/(high-low))^power; 0 means 1      */
+    double power;                          /* colour by ((v-low)/(high-low))^power; 0 means 1     */
     int decades;                           /* colour by log10(v), so many below high; 0: off      */
     int diverging;                         /* signed numbers: blue, white, red                    */
     const char *value_label;               /* what the colours mean                               */
@@ -307,7 +77,8 @@ typedef struct kit__layout {               /* where things stand, in points */
     int map_w, map_h, gap_x, gap_y;        /* one map, and what lies between two              */
     int names_w, ticks_w, ticks_h;         /* names of rows; ticks beside and below           */
     int left, right, top, bottom;          /* of the grid                                     */
-    int bar_h, body, width, height;        /* body: where the grid and the bar have both ended */
+    int bar_x, bar_h, title_w;             /* the colour bar; how long a line of the title is */
+    int body, width, height;               /* body: where the grid and the bar have both ended */
     double low, high;                      /* ends of the colours                             */
     int absent;                            /* 1: there is something grey                      */
 } kit__layout;
@@ -336,6 +107,10 @@ static inline void kit__sheet_range(const kit_sheet *s, kit__layout *at)
 static inline double kit__sheet_place(const kit_sheet *s, const kit__layout *at, double v)
 {
     double share = kit__unit((v - at->low) / (at->high - at->low));
+    if (s->diverging && s->power > 0) {
+        double far = pow(fabs(2 * share - 1), s->power);
+        return 0.5 + 0.5 * (share < 0.5 ? -far : far);
+    }
     if (s->diverging) return share;
     if (s->decades > 0) return v > 0 ? kit__unit(1 + log10(v / at->high) / s->decades) : 0;
     return s->power > 0 ? pow(share, s->power) : share;
@@ -343,6 +118,10 @@ static inline double kit__sheet_place(const kit_sheet *s, const kit__layout *at,
 
 static inline double kit__sheet_value(const kit_sheet *s, const kit__layout *at, double place)
 {
+    if (s->diverging && s->power > 0) {
+        double far = pow(fabs(2 * place - 1), 1 / s->power);
+        return place < 0.5 ? at->low * far : at->high * far;
+    }
     if (!s->diverging && s->decades > 0) return at->high * pow(10, s->decades * (place - 1));
     if (!s->diverging && s->power > 0) place = pow(place, 1 / s->power);
     return at->low + place * (at->high - at->low);
@@ -404,7 +183,7 @@ static inline int kit__tick_step(int n, int cell, int room)
 /* Words below a map stand upright where they fit between their neighbours, and climb otherwise. */
 static inline int kit__words_lie(const kit_sheet *s)
 {
-    return kit__words_width(s, s->x_tick, s->width) <= s->cell;
+    return kit__words_width(s, s->x_tick, s->width) + 2 <= s->cell;
 }
 
 static inline void kit__sheet_words_x(kit_image *p, const kit_sheet *s, int x, int y)
@@ -500,11 +279,22 @@ static inline void kit__layout_edges(const kit_sheet *s, kit__layout *at)
                           : 6 + levels * (kit__words_width(s, s->x_tick, s->width) + 4);
 }
 
+/* The narrowest lines that are as few as can be: a title never leaves one letter to its last. */
+static inline int kit__even_width(const char *s, int wide, int scale)
+{
+    int height = kit_write_lines(NULL, 0, 0, wide, s, scale, kit_grey(0));
+    if (height <= 11 * scale) return wide;
+    while (kit_write_lines(NULL, 0, 0, wide - 6 * scale, s, scale, kit_grey(0)) == height)
+        wide -= 6 * scale;
+    return wide;
+}
+
 /* The title and what stands below it, above the grid; needs at->width. */
-static inline int kit__opening_height(const kit_sheet *s, const kit__layout *at)
+static inline int kit__opening_height(const kit_sheet *s, kit__layout *at)
 {
     int wide = at->width - 2 * KIT_MARGIN;
-    return kit_write_lines(NULL, 0, 0, wide, s->title, 4, kit_grey(0))
+    at->title_w = kit__even_width(s->title, wide, 4);
+    return kit_write_lines(NULL, 0, 0, at->title_w, s->title, 4, kit_grey(0))
          + kit_write_lines(NULL, 0, 0, wide, s->subtitle, 2, kit_grey(0)) + 10;
 }
 
@@ -513,10 +303,11 @@ static inline void kit__layout_width(const kit_sheet *s, kit__layout *at)
     int title = s->title ? kit_text_width(s->title, 4) : 0;
     at->left = KIT_MARGIN + at->names_w + (s->y_label ? 30 : 0) + at->ticks_w;
     at->right = at->left + s->cols * (at->map_w + at->gap_x) - at->gap_x;
-    at->width = at->right + 28 + KIT_BAR + 90 + (s->value_label ? 30 : 0);
-    at->width = kit__most(at->width, 2 * KIT_MARGIN + (title < 720 ? title : 720));
+    at->bar_x = at->right + 28;
     if (s->x_label)
-        at->width = kit__most(at->width, at->left + kit_text_width(s->x_label, 2) + KIT_MARGIN);
+        at->bar_x = kit__most(at->bar_x, at->left + kit_text_width(s->x_label, 2) + 28);
+    at->width = at->bar_x + KIT_BAR + 90 + (s->value_label ? 30 : 0);
+    at->width = kit__most(at->width, 2 * KIT_MARGIN + (title < 600 ? title : 600));
 }
 
 static inline kit__layout kit__sheet_layout(const kit_sheet *s)
@@ -585,50 +376,61 @@ static inline void kit__sheet_map(kit_image *p, const kit_sheet *s, const kit__l
                         kit__names_room(at), s->map_name[n], 2, kit_grey(20));
 }
 
-/* A number beside the bar, unless it would touch one that is there. taken: the bar in points. */
-static inline void kit__bar_number(kit_image *p, const kit_sheet *s, const kit__layout *at,
-                                   double v, int digits, unsigned char *taken)
+/* A number beside the bar, unless it would touch one that is there. taken: the bar in points.
+   Returns the width it takes. */
+static inline int kit__bar_number(kit_image *p, const kit_sheet *s, const kit__layout *at, double v,
+                                  int digits, unsigned char *taken)
 {
-    int x = at->right + 28, level = (int)((1 - kit__sheet_place(s, at, v)) * (at->bar_h - 1));
+    int x = at->bar_x, level = (int)((1 - kit__sheet_place(s, at, v)) * (at->bar_h - 1));
     int from = kit__most(0, level - 12);
     int to = level + 12 < at->bar_h ? level + 12 : at->bar_h - 1;
     char number[32];
-    for (int i = from; i <= to; i++) if (taken[i]) return;
+    for (int i = from; i <= to; i++) if (taken[i]) return 0;
     memset(taken + from, 1, (size_t)(to - from + 1));
     snprintf(number, sizeof number, "%.*g", digits, v);
     kit_fill(p, x + KIT_BAR, at->top + level, 4, 1, kit_grey(120));
     kit_write(p, x + KIT_BAR + 8, at->top + level - 7, number, 2, kit_grey(60));
+    return kit_text_width(number, 2);
+}
+
+/* The number nearest to v that has a single digit, and zeros. */
+static inline double kit__one_digit(double v)
+{
+    double digit = fabs(v) > 1e-300 ? pow(10, floor(log10(fabs(v)))) : 1;
+    return digit * floor(v / digit + 0.5);
 }
 
 /* Round numbers: even steps on a linear scale, one digit each where the scale is bent. The ends
-   come first, since they say most. */
-static inline void kit__bar_numbers(kit_image *p, const kit_sheet *s, const kit__layout *at)
+   come first, since they say most. Returns the width of the widest. */
+static inline int kit__bar_numbers(kit_image *p, const kit_sheet *s, const kit__layout *at)
 {
     unsigned char *taken = (unsigned char *)kit_new((size_t)at->bar_h, 1);
-    double step = kit_round_step(at->high - at->low, 5), digit;
-    int bent = !s->diverging && (s->decades > 0 || (s->power > 0 && s->power != 1));
-    if (bent) kit__bar_number(p, s, at, at->high, 2, taken);
-    if (bent && s->decades == 0) kit__bar_number(p, s, at, at->low, 2, taken);
-    for (int i = 1; bent && i < 5; i++) {
-        double v = kit__sheet_value(s, at, i / 5.0);
-        digit = pow(10, floor(log10(fabs(v) > 1e-300 ? fabs(v) : 1)));
-        kit__bar_number(p, s, at, digit * floor(v / digit + 0.5), 2, taken);
+    double step = kit_round_step(at->high - at->low, 5);
+    int bent = (s->power > 0 && s->power != 1) || (!s->diverging && s->decades > 0);
+    int parts = s->diverging ? 6 : 5, wide = 0;
+    if (bent) wide = kit__bar_number(p, s, at, at->high, 2, taken);
+    if (bent && (s->diverging || s->decades == 0))
+        wide = kit__most(wide, kit__bar_number(p, s, at, at->low, 2, taken));
+    for (int i = s->decades > 0 ? 0 : 1; bent && i < parts; i++) {
+        double v = kit__one_digit(kit__sheet_value(s, at, (double)i / parts));
+        wide = kit__most(wide, kit__bar_number(p, s, at, v, 2, taken));
     }
     for (double k = ceil(at->low / step - 1e-9); !bent && k * step <= at->high + 1e-9 * step; k++)
-        kit__bar_number(p, s, at, k * step + 0.0, 6, taken);
+        wide = kit__most(wide, kit__bar_number(p, s, at, k * step + 0.0, 6, taken));
     free(taken);
+    return wide;
 }
 
 /* the colour bar, beside the grid */
 static inline void kit__sheet_bar(kit_image *p, const kit_sheet *s, const kit__layout *at)
 {
-    int x = at->right + 28, y = at->top, h = at->bar_h;
+    int x = at->bar_x, y = at->top, h = at->bar_h;
     for (int i = 0; i < h; i++)
         kit_fill(p, x, y + i, KIT_BAR, 1, kit__sheet_color(s, 1 - (i + 0.5) / h));
-    kit__bar_numbers(p, s, at);
+    int wide = kit__bar_numbers(p, s, at);
     if (s->value_label)
-        kit_write_up(p, x + KIT_BAR + 86, y + kit_text_width(s->value_label, 2), s->value_label, 2,
-                     kit_grey(60));
+        kit_write_up(p, x + KIT_BAR + 18 + (wide < 80 ? wide : 80),
+                     y + kit_text_width(s->value_label, 2), s->value_label, 2, kit_grey(60));
     if (!at->absent) return;
     kit_fill(p, x, y + h + 14, KIT_BAR, 18, kit__absent_color());
     kit_write(p, x + KIT_BAR + 8, y + h + 16, s->absent_label ? s->absent_label : "none", 2,
@@ -639,7 +441,7 @@ static inline void kit__sheet_words(kit_image *p, const kit_sheet *s, const kit_
 {
     int wide = at->width - 2 * KIT_MARGIN, y = KIT_MARGIN, grid_h = at->bottom - at->top;
     int heads = at->top - kit__heads_height(s, at) - (s->mark ? 14 : 0);
-    y += kit_write_lines(p, KIT_MARGIN, y, wide, s->title, 4, kit_grey(20));
+    y += kit_write_lines(p, KIT_MARGIN, y, at->title_w, s->title, 4, kit_grey(20));
     kit_write_lines(p, KIT_MARGIN, y, wide, s->subtitle, 2, kit_grey(80));
     for (int c = 0; s->col_name && !s->map_name && c < s->cols; c++)
         kit__lines_centred(p, at->left + c * (at->map_w + at->gap_x) + at->map_w / 2, heads,
@@ -652,8 +454,8 @@ static inline void kit__sheet_words(kit_image *p, const kit_sheet *s, const kit_
     }
     if (s->y_label) {
         int length = kit_text_width(s->y_label, 2);
-        kit_write_up(p, KIT_MARGIN + at->names_w, at->top + kit__most(length, (grid_h + length) / 2),
-                     s->y_label, 2, kit_grey(80));
+        int foot = at->top + kit__most(length, (grid_h + length) / 2);
+        kit_write_up(p, KIT_MARGIN + at->names_w, foot, s->y_label, 2, kit_grey(80));
     }
     if (s->x_label) {
         int length = kit_text_width(s->x_label, 2), middle = (at->left + at->right - length) / 2;
@@ -700,6 +502,7 @@ static inline void kit__png_take(void *text, void *bytes, int n)
 
 static inline int kit_png_encode(kit_text *png, const kit_image *p, kit_error *why)
 {
+    stbi_write_force_png_filter = 0;       /* half the time, for a quarter more bytes */
     if (!stbi_write_png_to_func(kit__png_take, png, p->width, p->height, 3, p->rgb, 3 * p->width))
         return kit_fail(why, "no memory to encode a picture of %d x %d points", p->width,
                         p->height);
