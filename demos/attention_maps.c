@@ -115,12 +115,19 @@ static void tell_apart(subject *s, int i)
     snprintf(s[i].slug, sizeof s[i].slug, "%s_%d", name, before + 1);
 }
 
+/* The library's sentence, with the file in front unless it is named already. */
+static int fail_in(const subject *s, const char *sentence, kit_error *why)
+{
+    if (strstr(sentence, s->path)) return kit_fail(why, "%s", sentence);
+    return kit_fail(why, "%s: %s", s->path, sentence);
+}
+
 static int subject_read(subject *s, const char *path, kit_error *why)
 {
     posenc_error said;
     s->path = path;
     if (posenc_checkpoint_config(&s->config, s->spec, path, &said) != POSENC_OK)
-        return kit_fail(why, "%s", said.text);
+        return fail_in(s, said.text, why);
     return 1;
 }
 
@@ -146,13 +153,13 @@ static int subject_load(subject *s, int T, int threads, kit_error *why)
     s->config.inference = 0;
     s->config.threads = threads;
     if (posenc_model_bytes(&bytes, &s->config, &said) != POSENC_OK)
-        return kit_fail(why, "%s: %s", s->path, said.text);
+        return fail_in(s, said.text, why);
     if (!size_is_honest(s, &bytes, why)) return 0;
     if (posenc_model_create(&s->model, &s->config, &said) != POSENC_OK)
-        return kit_fail(why, "%s: %s", s->path, said.text);
+        return fail_in(s, said.text, why);
     if (posenc_model_load(s->model, s->path, POSENC_WEIGHTS, s->note, sizeof s->note, &said)
         != POSENC_OK)
-        return kit_fail(why, "%s", said.text);
+        return fail_in(s, said.text, why);
     s->parameters = posenc_model_numbers(s->model);
     return 1;
 }
@@ -181,6 +188,8 @@ typedef struct input {
     const char *word[LONGEST];
     char about[256];
 } input;
+
+static const char BLANKS[] = " ,\t\r\n";               /* what separates tokens */
 
 typedef struct range { int vocab, padding; } range;      /* tokens that may stand in an input */
 
@@ -283,16 +292,26 @@ static void make_input(input *in, const subject *s, int count, uint64_t seed)
     for (int t = 0; t < in->T; t++) in->tokens[t] %= shared_range(s, count).vocab;
 }
 
+/* A word that is no token, as it can be printed: a file may hold anything. */
+static int no_token(const char *where, const char *at, kit_error *why)
+{
+    char word[41];
+    size_t n = strcspn(at, BLANKS);
+    if (n > 40) n = 40;
+    for (size_t i = 0; i < n; i++) word[i] = isprint((unsigned char)at[i]) ? at[i] : '?';
+    word[n] = 0;
+    return kit_fail(why, "%s takes token numbers, not '%s'", where, word);
+}
+
 /* Token numbers separated by blanks or commas, however many. 0 after a mistake. */
 static int parse_tokens(input *in, const char *text, const char *where, kit_error *why)
 {
     in->T = 0;
-    for (const char *at = text + strspn(text, " ,\t\r\n"); *at; at += strspn(at, " ,\t\r\n")) {
+    for (const char *at = text + strspn(text, BLANKS); *at; at += strspn(at, BLANKS)) {
         char *end;
         long v = strtol(at, &end, 10);
-        if (end == at || (*end && !strchr(" ,\t\r\n", *end)) || v < 0 || v > 1 << 30)
-            return kit_fail(why, "%s takes token numbers, not '%.*s'", where,
-                            (int)(strcspn(at, " ,\t\r\n") < 40 ? strcspn(at, " ,\t\r\n") : 40), at);
+        if (end == at || (*end && !strchr(BLANKS, *end)) || v < 0 || v > 1 << 30)
+            return no_token(where, at, why);
         if (in->T == LONGEST)
             return kit_fail(why, "%s has more than %d tokens, which is as many as are drawn", where,
                             LONGEST);
@@ -729,7 +748,9 @@ static int draw_subject(subject *s, int alone, const settings *set, const input 
     else if (!kit_join(s->folder, set->out, s->slug, why)) return 0;
     if (!alone) snprintf(s->within, sizeof s->within, "%s/", s->slug);
     if (!kit_make_folders(s->folder, why)) return 0;
-    if (!kit_maps_take(&s->maps, s->model, in->tokens, in->T, why)) return 0;
+    kit_error said;
+    if (!kit_maps_take(&s->maps, s->model, in->tokens, in->T, &said))
+        return fail_in(s, said.text, why);
     subject_figures(s);
     return draw_pages(s, set, in, why) && draw_heads(s, set, in, why)
         && kit_album_make(&s->album, s->model, in->T, s->name, s->folder, why)

@@ -51,8 +51,9 @@ static inline const float *kit_maps_of(const kit_maps *m, int layer, int head)  
     return m->map ? m->map + ((size_t)layer * (size_t)m->heads + (size_t)head) * size : NULL;
 }
 
-/* A weight of zero and a forbidden pair are two things: the second becomes NaN, drawn grey. */
-static inline void kit__maps_mask(kit_maps *m, const posenc_config *c, const int *tokens, int layer)
+/* A weight of zero and a forbidden pair are two things: the second becomes NaN, drawn grey. Returns
+   0 if there is a NaN already: a broken model must not pass for a mask. */
+static inline int kit__maps_mask(kit_maps *m, const posenc_config *c, const int *tokens, int layer)
 {
     size_t T = (size_t)m->T, size = T * T, heads = (size_t)m->heads;
     float *map = m->map + (size_t)layer * heads * size, *mean = m->mean + (size_t)layer * size;
@@ -63,8 +64,10 @@ static inline void kit__maps_mask(kit_maps *m, const posenc_config *c, const int
             sum += (double)map[h * size + at];
             if (!seen) map[h * size + at] = NAN;
         }
+        if (!isfinite(sum)) return 0;
         mean[at] = seen ? (float)(sum / (double)heads) : NAN;
     }
+    return 1;
 }
 
 /* Runs the model on one sequence and takes every map. Free them with kit_maps_free. */
@@ -97,7 +100,10 @@ static inline int kit_maps_take(kit_maps *m, posenc_model *model, const int *tok
             kit_maps_free(m);
             return kit_fail(why, "%s", said.text);
         }
-        kit__maps_mask(m, c, tokens, l);
+        if (!kit__maps_mask(m, c, tokens, l)) {
+            kit_maps_free(m);
+            return kit_fail(why, "the attention of layer %d is not a number", l);
+        }
     }
     return 1;
 }

@@ -264,7 +264,7 @@ static inline int kit__album_similarity(kit_album *a, const float *table, int T,
     kit_sheet s = kit__square_sheet(&map, T, "position");
     kit_cosines(cosine, table, T, C);
     s.subtitle = "cosine similarity of the vectors of two positions";
-    s.absent_label = "zero row";
+    s.absent_label = "no value";
     int done = kit__album_add(a, &s, "Position similarity", name, folder, "position_similarity",
                               "How alike the vectors of two positions are. A bright band along the "
                               "diagonal means that neighbours are alike, so that nearness can be "
@@ -368,7 +368,7 @@ static inline int kit__album_tokens(kit_album *a, posenc_model *m, const char *n
     posenc_model_get(m, row, words->data, (size_t)n * (size_t)c->channels);
     kit_cosines(cosine, row, n, c->channels);
     if (n < c->vocab) snprintf(about, sizeof about, "tokens 0 to %d of %d", n - 1, c->vocab);
-    s.absent_label = "zero row";
+    s.absent_label = "no value";
     s.subtitle = about;
     int done = kit__album_add(a, &s, "Token similarity", name, folder, "token_similarity",
                               "How alike the embeddings of two tokens are. Training moves tokens "
