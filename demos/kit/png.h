@@ -553,7 +553,7 @@ static inline void kit_image_svg(kit_text *t, const kit_image *p)
 {
     unsigned char *done = (unsigned char *)kit_new((size_t)p->width, (size_t)p->height);
     kit_put(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
-            "shape-rendering=\"crispEdges\" style=\"max-width:100%%;height:auto\">\n"
+            "style=\"max-width:100%%;height:auto\">\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
             p->width, p->height, p->width, p->width, p->height);
     for (int y = 0; y < p->height; y++)
