@@ -514,9 +514,10 @@ TEST the_bias_is_what_is_added(void)
     PASS();
 }
 
-TEST learned_biases_read_their_tables(const char *name, int rows)
+TEST learned_biases_read_their_tables(const char *name, int rows, int causal)
 {
-    posenc_model *m = make_model("vocab=11 context=16 channels=8 heads=2 encoding=%s", name);
+    posenc_model *m = make_model("vocab=11 context=16 channels=8 heads=2 causal=%d encoding=%s",
+                                 causal, name);
     float bias[2 * T * T], table[1024];
     char tensor[64];
     ASSERTm(check_text, m);
@@ -528,7 +529,8 @@ TEST learned_biases_read_their_tables(const char *name, int rows)
         for (int i = 0; i < T; i++)
             for (int j = 0; j < T; j++) {
                 int row = j - i + 128;
-                if (strcmp(name, "t5") == 0) row = posenc_t5_bucket(i - j, 32, 128, 1);
+                if (strcmp(name, "t5") == 0) row = posenc_t5_bucket(i - j, 32, 128, !causal);
+                if (causal && j > i) continue;
                 ASSERT_EQ_FMT((double)table[2 * row + h], (double)bias[(h * T + i) * T + j], "%g");
             }
     posenc_model_free(m);
@@ -657,8 +659,9 @@ SUITE(positions)
     RUN_TESTp(the_table_is_what_is_added, "learned", "embedding_norm=1 scale_embedding=1");
     RUN_TESTp(the_table_is_what_is_added, "sinusoidal", "classes=2 norm_place=post");
     RUN_TEST(the_bias_is_what_is_added);
-    RUN_TESTp(learned_biases_read_their_tables, "relative", 257);
-    RUN_TESTp(learned_biases_read_their_tables, "t5", 32);
+    RUN_TESTp(learned_biases_read_their_tables, "relative", 257, 0);
+    RUN_TESTp(learned_biases_read_their_tables, "t5", 32, 0);
+    RUN_TESTp(learned_biases_read_their_tables, "t5", 32, 1);
     RUN_TEST(a_folder_that_cannot_be_is_answered);
 }
 

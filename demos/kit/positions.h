@@ -21,6 +21,7 @@ typedef struct kit_positions {
     int other;                             /* 1: something else is there that nobody draws yet    */
 } kit_positions;
 
+/* A model's own config has every default filled in, those of its encodings as well. */
 static inline int kit__specs_of(posenc_spec list[POSENC_SPECS], const posenc_model *m)
 {
     int n = 0;
@@ -98,19 +99,17 @@ static inline void kit_cosines(float *similarity, const float *row, int n, int C
 static inline void kit__turn_rows(float *x, posenc_model *m, const posenc_spec *s, int layer, int T,
                                   int D)
 {
-    int dim = s->dim > 0 && s->dim <= D ? s->dim : D, layout = s->layout ? s->layout : POSENC_HALF;
-    double base = s->base > 0 ? s->base : 10000;
     posenc_heads rows = posenc_heads_bthd(x, 1, T, 1, D);
     char name[64];
-    rows.D = dim;
-    if (s->encoding == POSENC_ROPE) posenc_rope_forward(rows, NULL, layout, base);
+    rows.D = s->dim;
+    if (s->encoding == POSENC_ROPE) posenc_rope_forward(rows, NULL, s->layout, s->base);
     if (s->encoding != POSENC_LROPE) return;
     snprintf(name, sizeof name, "blocks.%d.pe.lrope.scale", layer);
     posenc_tensor *scale = posenc_model_find(m, name);
-    if (!scale || (int)scale->count != dim / 2) return;
+    if (!scale || (int)scale->count != s->dim / 2) return;
     float *host = (float *)kit_new(scale->count, sizeof(float));
     posenc_model_get(m, host, scale->data, scale->count);
-    posenc_lrope_forward(rows, host, NULL, layout, base);
+    posenc_lrope_forward(rows, host, NULL, s->layout, s->base);
     free(host);
 }
 
@@ -124,8 +123,7 @@ static inline void kit_turn_similarity(float *similarity, posenc_model *m, int l
     float *x = (float *)kit_new((size_t)T * (size_t)D, sizeof(float));
     for (int e = 0; e < specs; e++) {
         if (list[e].encoding != POSENC_ROPE && list[e].encoding != POSENC_LROPE) continue;
-        int dim = list[e].dim > 0 && list[e].dim <= D ? list[e].dim : D;
-        int half = list[e].layout != POSENC_INTERLEAVED;
+        int dim = list[e].dim, half = list[e].layout != POSENC_INTERLEAVED;
         for (int t = 0; t < T; t++)        /* (1, 0) in each pair, wherever the layout puts it */
             for (int d = 0; d < D; d++)
                 x[t * D + d] = half && d < dim ? d < dim / 2 : d % 2 == 0;
@@ -140,11 +138,9 @@ static inline void kit_turn_similarity(float *similarity, posenc_model *m, int l
 static inline void kit__add_bias(float *bias, posenc_model *m, const posenc_spec *s, int T)
 {
     const posenc_config *c = posenc_model_config(m);
-    int H = c->heads, far = s->distance ? s->distance : 128, buckets = s->buckets ? s->buckets : 32;
-    int both = s->bidirectional ? s->bidirectional > 0 : !c->causal;
-    int rows = s->encoding == POSENC_T5 ? buckets : 2 * far + 1;
+    int H = c->heads, rows = s->encoding == POSENC_T5 ? s->buckets : 2 * s->distance + 1;
     if (s->encoding == POSENC_ALIBI)
-        posenc_alibi_forward(bias, H, T - 1, T - 1, s->bias_max != 0 ? s->bias_max : 8);
+        posenc_alibi_forward(bias, H, T - 1, T - 1, s->bias_max);
     if (s->encoding != POSENC_RELATIVE && s->encoding != POSENC_T5) return;
     posenc_tensor *t = posenc_model_find(m, s->encoding == POSENC_T5 ? "pe.t5.weight"
                                                                      : "pe.relative.weight");
@@ -152,9 +148,10 @@ static inline void kit__add_bias(float *bias, posenc_model *m, const posenc_spec
     float *table = (float *)kit_new(t->count, sizeof(float));
     posenc_model_get(m, table, t->data, t->count);
     if (s->encoding == POSENC_T5)
-        posenc_t5_forward(bias, table, buckets, far, both, H, T - 1, T - 1);
+        posenc_t5_forward(bias, table, s->buckets, s->distance, s->bidirectional > 0, H, T - 1,
+                          T - 1);
     else
-        posenc_relative_forward(bias, table, far, H, T - 1, T - 1);
+        posenc_relative_forward(bias, table, s->distance, H, T - 1, T - 1);
     free(table);
 }
 
