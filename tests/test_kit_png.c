@@ -280,8 +280,8 @@ TEST svg_is_the_same_picture(void)
         unsigned r, g, b;
         int x, y, w, h;
         kit_color c;
-        ASSERT_EQ(7, sscanf(at, "<path fill=\"#%2x%2x%2x\" d=\"M%d,%dh%dv%dh", &r, &g, &b, &x, &y,
-                            &w, &h));
+        ASSERT_EQ(7, sscanf(at, "<path fill=\"#%2x%2x%2x\" d=\"M%d,%dh%d.5v%d.5h", &r, &g, &b, &x,
+                            &y, &w, &h));
         c.r = (unsigned char)r; c.g = (unsigned char)g; c.b = (unsigned char)b;
         kit_fill(&again, x, y, w, h, c);
     }
@@ -428,6 +428,22 @@ static int symmetric_with_ones(const float *s, int n)
             if (!(fabs((double)s[n * i + j]) <= 1.00001)) return 0;
         }
     return 1;
+}
+
+TEST rows_that_are_all_alike_are_told_apart(void)
+{
+    float near[4] = { 1, 0.98f, 0.98f, 1 }, far[4] = { 1, -0.2f, -0.2f, 1 }, one = 1;
+    const float *map = near;
+    kit_sheet s = kit__square_sheet(&map, 2, "position");
+    kit__tell_apart(&s, near);
+    ASSERT(s.diverging == 0 && fabs(s.low - 0.98) <= 1e-6 && s.high == 1);
+    s = kit__square_sheet(&map, 2, "position");
+    kit__tell_apart(&s, far);
+    ASSERT(s.diverging == 1 && s.low == -1);
+    s = kit__square_sheet(&map, 1, "position");
+    kit__tell_apart(&s, &one);
+    ASSERT(s.diverging == 1 && s.low == -1);
+    PASS();
 }
 
 TEST cosines_are_symmetric(void)
@@ -649,6 +665,7 @@ SUITE(positions)
         RUN_TESTp(an_album_is_written_for_every_encoding, e);
     }
     RUN_TEST(cosines_are_symmetric);
+    RUN_TEST(rows_that_are_all_alike_are_told_apart);
     RUN_TESTp(rotation_sees_the_distance_alone, "rope", 8, 8, 10000.0);
     RUN_TESTp(rotation_sees_the_distance_alone, "rope:layout=interleaved,base=50", 8, 8, 50.0);
     RUN_TESTp(rotation_sees_the_distance_alone, "rope:dim=4", 8, 4, 10000.0);

@@ -70,11 +70,27 @@ static inline int kit__maps_mask(kit_maps *m, const posenc_config *c, const int 
     return 1;
 }
 
+/* After a forward: every layer's maps into the room that is there. */
+static inline int kit__maps_read(kit_maps *m, posenc_model *model, const int *tokens,
+                                 kit_error *why)
+{
+    size_t size = (size_t)m->heads * (size_t)m->T * (size_t)m->T;
+    posenc_error said;
+    for (int l = 0; l < m->layers; l++) {
+        if (posenc_model_attention(model, m->map + (size_t)l * size, l, &said) != POSENC_OK)
+            return kit_fail(why, "%s", said.text);
+        if (!kit__maps_mask(m, posenc_model_config(model), tokens, l))
+            return kit_fail(why, "the attention of layer %d is not a number", l);
+    }
+    return 1;
+}
+
 /* Runs the model on one sequence and takes every map. Free them with kit_maps_free. */
 static inline int kit_maps_take(kit_maps *m, posenc_model *model, const int *tokens, int T,
                                 kit_error *why)
 {
     const posenc_config *c = posenc_model_config(model);
+    size_t size = (size_t)c->layers * (size_t)T * (size_t)T;
     posenc_batch batch;
     posenc_error said;
     memset(m, 0, sizeof *m);
@@ -88,24 +104,14 @@ static inline int kit_maps_take(kit_maps *m, posenc_model *model, const int *tok
                         "fewer tokens", c->layers, c->heads, T, bytes / 1e9);
     if (posenc_model_forward(model, &batch, &said) != POSENC_OK)
         return kit_fail(why, "%s", said.text);
-    size_t size = (size_t)T * (size_t)T;
     m->layers = c->layers;
     m->heads = c->heads;
     m->T = T;
-    m->map = (float *)kit_new((size_t)c->layers * (size_t)c->heads * size, sizeof(float));
-    m->mean = (float *)kit_new((size_t)c->layers * size, sizeof(float));
-    for (int l = 0; l < c->layers; l++) {
-        if (posenc_model_attention(model, m->map + (size_t)l * (size_t)c->heads * size, l, &said)
-            != POSENC_OK) {
-            kit_maps_free(m);
-            return kit_fail(why, "%s", said.text);
-        }
-        if (!kit__maps_mask(m, c, tokens, l)) {
-            kit_maps_free(m);
-            return kit_fail(why, "the attention of layer %d is not a number", l);
-        }
-    }
-    return 1;
+    m->map = (float *)kit_new((size_t)c->heads * size, sizeof(float));
+    m->mean = (float *)kit_new(size, sizeof(float));
+    if (kit__maps_read(m, model, tokens, why)) return 1;
+    kit_maps_free(m);
+    return 0;
 }
 
 /* ---- a head in figures ----------------------------------------------------------------------- */

@@ -528,7 +528,9 @@ static inline int kit__same_color(const kit_image *p, size_t a, size_t b)
     return memcmp(p->rgb + 3 * a, p->rgb + 3 * b, 3) == 0;
 }
 
-/* The rectangle of one colour with its corner at x, y, as wide and then as high as it can be. */
+/* The rectangle of one colour with its corner at x, y, as wide and then as high as it can be. It
+   reaches half a point under its neighbours to the right and below, which are drawn later: without
+   that the paper shines through between them as soon as the picture is scaled. */
 static inline void kit__svg_rectangle(kit_text *t, const kit_image *p, unsigned char *done, int x,
                                       int y)
 {
@@ -545,8 +547,8 @@ static inline void kit__svg_rectangle(kit_text *t, const kit_image *p, unsigned 
     }
     for (int i = 0; i < h; i++) memset(done + from + (size_t)i * stride, 1, (size_t)w);
     if (c[0] == 255 && c[1] == 255 && c[2] == 255) return;          /* the paper is white already */
-    kit_put(t, "<path fill=\"#%02x%02x%02x\" d=\"M%d,%dh%dv%dh-%dz\"/>\n", c[0], c[1], c[2], x, y,
-            w, h, w);
+    kit_put(t, "<path fill=\"#%02x%02x%02x\" d=\"M%d,%dh%d.5v%d.5h-%d.5z\"/>\n", c[0], c[1], c[2],
+            x, y, w, h, w);
 }
 
 static inline void kit_image_svg(kit_text *t, const kit_image *p)

@@ -225,6 +225,19 @@ static inline kit_sheet kit__square_sheet(const float *const *map, int n, const 
     return s;
 }
 
+/* Vectors that all point nearly the same way would make a picture of one colour: then the colours
+   begin at the least cosine there is. */
+static inline void kit__tell_apart(kit_sheet *s, const float *cosine)
+{
+    double least = 1;
+    for (int i = 0; i < s->height * s->width; i++)
+        if ((double)cosine[i] < least) least = (double)cosine[i];
+    if (least < 0.8 || least > 0.999999) return;
+    s->diverging = 0;
+    s->low = least;
+    s->note = "all point nearly the same way: the colours begin at the least";
+}
+
 static inline int kit__album_table(kit_album *a, const float *table, int T, int C, const char *name,
                                    const char *folder, kit_error *why)
 {
@@ -260,6 +273,7 @@ static inline int kit__album_similarity(kit_album *a, const float *table, int T,
     const float *map = cosine;
     kit_sheet s = kit__square_sheet(&map, T, "position");
     kit_cosines(cosine, table, T, C);
+    kit__tell_apart(&s, cosine);
     s.subtitle = "cosine similarity of the vectors of two positions";
     s.absent_label = "no value";
     int done = kit__album_add(a, &s, "Position similarity", name, folder, "position_similarity",
@@ -364,6 +378,7 @@ static inline int kit__album_tokens(kit_album *a, posenc_model *m, const char *n
     kit_sheet s = kit__square_sheet(&map, n, "token");
     posenc_model_get(m, row, words->data, (size_t)n * (size_t)c->channels);
     kit_cosines(cosine, row, n, c->channels);
+    kit__tell_apart(&s, cosine);
     if (n < c->vocab) snprintf(about, sizeof about, "tokens 0 to %d of %d", n - 1, c->vocab);
     s.absent_label = "no value";
     s.subtitle = about;
