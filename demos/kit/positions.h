@@ -38,7 +38,7 @@ static inline kit_positions kit_positions_of(const posenc_model *m)
         int e = list[i].encoding;
         if (e == POSENC_NONE) continue;
         if (posenc_encoding_get(e)->where == POSENC_EMBEDDING) k.table = 1;
-        else if (e == POSENC_ROPE) k.turns = 1;
+        else if (e == POSENC_ROPE || e == POSENC_ROPE2D) k.turns = 1;
         else if (e == POSENC_LROPE) k.turns = k.turns_by_layer = 1;
         else if (e == POSENC_ALIBI || e == POSENC_RELATIVE || e == POSENC_T5) k.bias = 1;
         else k.other = 1;
@@ -95,6 +95,24 @@ static inline void kit_cosines(float *similarity, const float *row, int n, int C
     free(length);
 }
 
+/* rope2d: token t of a picture stands in row t / width and column t % width */
+static inline void kit__turn_grid(posenc_heads rows, const posenc_spec *s)
+{
+    size_t T = (size_t)rows.T, pairs = (size_t)s->dim / 2;
+    double *at = (double *)kit_new(2 * T + pairs, sizeof(double));
+    float *table = (float *)kit_new(2 * T * pairs, sizeof(float));
+    posenc_turns turns = { table, table + T * pairs, rows.T, s->dim / 2, 0, 0, s->layout, 2 };
+    for (int t = 0; t < rows.T; t++) {
+        at[2 * t] = t / s->width;
+        at[2 * t + 1] = t % s->width;
+    }
+    posenc_rope2d_frequencies(at + 2 * T, s->dim, s->base);
+    posenc_turns_fill(turns, at, at + 2 * T, NULL, 1);
+    posenc_turn(rows, turns);
+    free(at);
+    free(table);
+}
+
 /* Turns rows x (T, D) by what a spec does in a layer; a spec that turns nothing leaves them. */
 static inline void kit__turn_rows(float *x, posenc_model *m, const posenc_spec *s, int layer, int T,
                                   int D)
@@ -103,6 +121,7 @@ static inline void kit__turn_rows(float *x, posenc_model *m, const posenc_spec *
     char name[64];
     rows.D = s->dim;
     if (s->encoding == POSENC_ROPE) posenc_rope_forward(rows, NULL, s->layout, s->base);
+    if (s->encoding == POSENC_ROPE2D) kit__turn_grid(rows, s);
     if (s->encoding != POSENC_LROPE) return;
     snprintf(name, sizeof name, "blocks.%d.pe.lrope.scale", layer);
     posenc_tensor *scale = posenc_model_find(m, name);
@@ -122,7 +141,7 @@ static inline void kit_turn_similarity(float *similarity, posenc_model *m, int l
     int specs = kit__specs_of(list, m), D = c->channels / c->heads;
     float *x = (float *)kit_new((size_t)T * (size_t)D, sizeof(float));
     for (int e = 0; e < specs; e++) {
-        if (list[e].encoding != POSENC_ROPE && list[e].encoding != POSENC_LROPE) continue;
+        if (posenc_encoding_get(list[e].encoding)->where != POSENC_QUERY_KEY) continue;
         int dim = list[e].dim, half = list[e].layout != POSENC_INTERLEAVED;
         for (int t = 0; t < T; t++)        /* (1, 0) in each pair, wherever the layout puts it */
             for (int d = 0; d < D; d++)

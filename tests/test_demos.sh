@@ -1,0 +1,144 @@
+#!/bin/sh
+# The demos as a person meets them: wrong words on the command line, files that cannot be read or
+# written, a run that is killed and goes on, reports that a browser opens.
+#
+#     sh tests/test_demos.sh [-v]            programs in BUILD (default: where this file was copied to)
+#
+# Speaks like the other test programs: a line per test, "Pass: N, fail: N, skip: N" at the end.
+
+build=${BUILD:-$(cd "$(dirname "$0")" && pwd)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+pass=0 fail=0 skip=0
+tiny='--d-model 16 --heads 2 --layers 1 --ffn 16 --train 96 --val 32 --batch 32 --threads 1'
+
+passed()  { pass=$((pass + 1)); echo "PASS $1"; }
+failed()  { fail=$((fail + 1)); echo "FAIL $1: $2"; }
+skipped() { skip=$((skip + 1)); echo "SKIP $1: $2"; }
+
+# refused NAME STATUS WORD COMMAND...: ends with STATUS and says one sentence, on stderr, with WORD in it
+refused() {
+    name=$1 want=$2 word=$3
+    shift 3
+    timeout 60 "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    lines=$(wc -l <"$work/err")
+    if [ "$status" -ne "$want" ]; then failed "$name" "exit status $status, not $want: $(head -n 3 "$work/err")"
+    elif [ "$lines" -ne 1 ]; then failed "$name" "$lines lines on stderr instead of one"
+    elif ! grep -q -e "$word" "$work/err"; then failed "$name" "no '$word' in: $(cat "$work/err")"
+    else passed "$name"
+    fi
+}
+
+# same NAME FOLDER FOLDER: every file but the timing is the same
+same() {
+    if diff -r -x timing.csv "$2" "$3" >"$work/diff" 2>&1; then passed "$1"
+    else failed "$1" "$(head -n 3 "$work/diff" | tr '\n' ' ')"
+    fi
+}
+
+# killed_and_resumed FOLDER COMMAND...: kill -9 at growing times, --resume until it is through
+killed_and_resumed() {
+    folder=$1
+    shift
+    for wait in 0.05 0.1 0.15 0.2 0.3 0.4 0.6 0.8 1.2 2; do
+        timeout -s KILL "$wait" "$@" --resume --out "$folder" >/dev/null 2>&1 </dev/null
+        [ "$?" -eq 0 ] && return 0
+    done
+    timeout 120 "$@" --resume --out "$folder" >/dev/null 2>&1 </dev/null
+}
+
+# ---- wrong words: exit 2, one sentence -------------------------------------------------------------
+p=$build/pattern m=$build/marker a=$build/attention_maps
+refused pattern_unknown_flag_names_the_nearest 2 -- "$p" train --epohcs 3
+grep -q -e '--epochs' "$work/err" || failed pattern_unknown_flag_names_the_nearest 'the nearest flag is not named'
+refused pattern_unknown_command        2 compare  "$p" compair
+refused pattern_bad_value              2 whole    "$p" train --epochs many
+refused pattern_value_out_of_range     2 dropout  "$p" train --dropout 1.5
+refused pattern_unknown_encoding       2 rope     "$p" train --pe rpoe
+refused pattern_unknown_key            2 base     "$p" train --pe rope:bass=3
+refused pattern_heads_that_do_not_divide 2 heads  "$p" train --heads 7
+refused pattern_unknown_task           2 sorting  "$p" train --task sortin
+refused pattern_data_of_another_task   2 data     "$p" train --task sorting --data balanced
+refused pattern_grid_that_is_no_square 2 square   "$p" train --task grid --seq-len 60
+refused pattern_no_bf16_yet            2 fp32     "$p" train --precision bf16
+refused pattern_no_gpu_yet             2 GPU      "$p" train --device cuda
+refused marker_unknown_flag            2 --depth  "$m" train --dept 3
+refused marker_unknown_encoding        2 rope     "$m" train --pe rpoe
+refused marker_bad_depth               2 depth    "$m" grid --depths 1,x
+refused marker_heads_that_do_not_divide 2 heads   "$m" train --heads 7
+refused maps_without_a_checkpoint      2 .        "$a"
+refused maps_bad_scale                 2 scale    "$a" --scale cubic x.safetensors
+
+# ---- files that are not there, not ours, not writable: exit 1, one sentence -------------------------
+refused pattern_unwritable_out 1 null "$p" train $tiny --epochs 1 --quiet --out /dev/null/x
+refused marker_unwritable_out  1 null "$m" train --epochs 1 --quiet --threads 1 --out /dev/null/x
+refused maps_missing_file      1 nowhere "$a" --out "$work/maps" "$work/nowhere.safetensors"
+"$p" train $tiny --pe learned --epochs 1 --quiet --out "$work/one" >/dev/null 2>&1
+last=$work/one/last.safetensors
+head -c 3000 "$last" >"$work/cut.safetensors"
+refused maps_truncated_checkpoint 1 cut "$a" --out "$work/maps" "$work/cut.safetensors"
+cp -r "$work/one" "$work/damaged"
+head -c 3000 "$last" >"$work/damaged/last.safetensors"
+refused pattern_resume_from_a_truncated_checkpoint 1 last "$p" train $tiny --pe learned --epochs 2 --quiet --resume --out "$work/damaged"
+refused pattern_resume_with_other_settings 1 -- "$p" train $tiny --pe learned --epochs 2 --lr 0.5 --quiet --resume --out "$work/one"
+# A limit on the size of files stands for a full disk: writing fails in the middle.
+cp -r "$work/one" "$work/full"
+(
+    trap '' XFSZ
+    ulimit -f 8
+    "$p" train $tiny --pe learned --epochs 2 --quiet --resume --out "$work/full"
+) >/dev/null 2>"$work/err"
+if [ "$?" -eq 1 ] && cmp -s "$last" "$work/full/last.safetensors"; then passed full_disk_leaves_the_old_checkpoint
+else failed full_disk_leaves_the_old_checkpoint "$(head -n 2 "$work/err")"
+fi
+
+# ---- killed at any moment, resumed: the same files --------------------------------------------------
+few="$p compare $tiny --pe none;rope --epochs 3 --seeds 2 --quiet"
+$few --out "$work/whole" >/dev/null 2>&1
+killed_and_resumed "$work/parts" $few
+same pattern_killed_and_resumed_leaves_the_same_files "$work/whole" "$work/parts"
+few="$m grid --pe none --pe rope --depths 1 --seeds 1 --quick --quiet --threads 1"
+$few --out "$work/grid" >/dev/null 2>&1
+killed_and_resumed "$work/grid2" $few
+same marker_killed_and_resumed_leaves_the_same_files "$work/grid" "$work/grid2"
+
+# ---- what is left behind ----------------------------------------------------------------------------
+for file in summary.csv history.csv history.jsonl timing.csv curves.svg report.html report.md; do
+    if [ -s "$work/whole/$file" ]; then passed "pattern_leaves_$file"; else failed "pattern_leaves_$file" 'it is not there'; fi
+done
+for file in grid.csv timing.csv positions.csv report.html report.md; do
+    if [ -s "$work/grid/$file" ]; then passed "marker_leaves_$file"; else failed "marker_leaves_$file" 'it is not there'; fi
+done
+want=method,params,best_val_acc,best_epoch,epochs_to_99,final_val_acc,final_train_acc,gain_over_none
+if [ "$(head -n 1 "$work/whole/summary.csv")" = "$want" ]; then passed pattern_summary_has_its_columns
+else failed pattern_summary_has_its_columns "$(head -n 1 "$work/whole/summary.csv")"
+fi
+if "$a" --quiet --out "$work/maps" "$last" >/dev/null 2>&1 && [ -s "$work/maps/report.html" ]; then passed maps_of_a_checkpoint
+else failed maps_of_a_checkpoint 'no report'
+fi
+if "$p" check --out "$work/check" >/dev/null 2>&1; then passed pattern_check; else failed pattern_check 'says no'; fi
+if "$p" generate --task grid --train 5 --val 5 --quiet --out "$work/data" >/dev/null 2>&1 &&
+   [ "$(wc -l <"$work/data/train.csv")" -eq 6 ]; then passed pattern_generate
+else failed pattern_generate 'not five sequences and a heading'
+fi
+
+# ---- in a browser -----------------------------------------------------------------------------------
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+for report in whole grid maps; do
+    for width in 360 1280; do
+        name=report_of_${report}_opens_without_an_error_at_$width
+        if [ -z "$browser" ]; then skipped "$name" 'there is no chromium'; continue; fi
+        timeout 60 "$browser" --headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 \
+            --user-data-dir="$work/profile" --window-size="$width",2000 --screenshot="$work/page.png" \
+            "file://$work/$report/report.html" >"$work/out" 2>"$work/err" </dev/null
+        if [ ! -s "$work/page.png" ]; then failed "$name" "no picture: $(tail -n 1 "$work/err")"
+        elif grep -q CONSOLE "$work/err"; then failed "$name" "$(grep -m 1 CONSOLE "$work/err")"
+        else passed "$name"
+        fi
+        rm -f "$work/page.png"
+    done
+done
+
+echo "Pass: $pass, fail: $fail, skip: $skip"
+[ "$fail" -eq 0 ]
