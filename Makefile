@@ -57,7 +57,7 @@ TESTING = -Itests -Idemos -pthread \
           $(if $(filter 0,$(GREATEST)),-DCHECK_STAND_IN,$(if $(GREATEST),-I$(GREATEST)))
 
 # ---- what there is to build: every .c is one program ---------------------------------------------
-KIT     := $(wildcard demos/kit/*.h)
+KIT     := $(wildcard demos/*/*.h)
 DEMOS   := $(patsubst demos/%.c,$(BUILD)/%,$(sort $(wildcard demos/*.c)))
 DROPINS := $(patsubst tests/%.c,$(BUILD)/%,$(filter-out %_twice_b.c,$(sort $(wildcard tests/compiles_*.c))))
 TESTS   := $(patsubst tests/%.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))

@@ -197,12 +197,13 @@ static inline void kit__help(const kit_args *a)
         printf("  %-22s %s\n", c->name, c->help);
     if (a->commands) printf("\n");
     for (const kit_option *o = a->options; o->name; o++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", o->name,
-                 o->choices ? o->choices
-                 : o->word  ? o->word
-                            : "");
-        printf("  %-22s %s", left, o->help);
+        char left[96];
+        int n = snprintf(left, sizeof left, "--%s %s", o->name,
+                         o->choices ? o->choices
+                         : o->word  ? o->word
+                                    : "");
+        if (n > 22) printf("  %s\n  %-22s %s", left, "", o->help);       /* two lines if it must be */
+        else printf("  %-22s %s", left, o->help);
         kit__print_default(o);
         printf("\n");
     }

@@ -7,6 +7,7 @@
 #define KIT_CSV_H
 
 #include "files.h"
+#include <inttypes.h>
 #include <math.h>
 
 static inline void kit__csv_comma(kit_text *t)
@@ -31,6 +32,12 @@ static inline void kit_csv_int(kit_text *t, long long v)
 {
     kit__csv_comma(t);
     kit_put(t, "%lld", v);
+}
+
+static inline void kit_csv_u64(kit_text *t, uint64_t v)
+{
+    kit__csv_comma(t);
+    kit_put(t, "%" PRIu64, v);
 }
 
 /* digits after the point; what is not a number is written NA, as tables do */

@@ -10,6 +10,7 @@
 #define KIT_JSON_H
 
 #include "files.h"
+#include <inttypes.h>
 #include <math.h>
 
 static inline void kit__json_string(kit_text *t, const char *s)
@@ -54,6 +55,12 @@ static inline void kit_json_int(kit_text *t, const char *key, long long v)
 {
     kit__json_key(t, key);
     kit_put(t, "%lld", v);
+}
+
+static inline void kit_json_u64(kit_text *t, const char *key, uint64_t v)
+{
+    kit__json_key(t, key);
+    kit_put(t, "%" PRIu64, v);
 }
 
 /* JSON has no NaN: null stands for it */

@@ -75,7 +75,7 @@ static inline void kit__progress_line(char *line, size_t room, const kit_progres
 static inline void kit_progress_at(kit_progress *p, long done, const char *note)
 {
     double now = kit_seconds(), pause = p->mode == 1 ? 0.1 : 10 + 0.1 * (now - p->started);
-    char line[160];
+    char line[320];
     if (p->mode == 0 || now - p->drawn < pause) return;
     p->drawn = now;
     kit__progress_line(line, sizeof line, p, done, note);

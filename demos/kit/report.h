@@ -22,6 +22,18 @@ typedef struct kit_table {
     const double *bar;                     /* (rows) its length, 0..1                                 */
 } kit_table;
 
+/* 602115 as 602,115 */
+static inline void kit_say_count(char text[32], size_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%zu", n), used = 0;
+    for (int i = 0; i < length && used < 30; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = 0;
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* The two marks of Markdown we use become tags; everything else is escaped. */
