@@ -346,8 +346,8 @@ static void explain_none(kit_text *t, const experiment *e, const method *m)
 static void explain_embedding(kit_text *t, const experiment *e, const method *m, int encoding)
 {
     static const char *const end[] = {
-        "but this training was too short to begin to use it.",
-        "but this training was too short to make full use of it.",
+        "but in this training the model did not begin to use it.",
+        "but in this training the model did not come to make full use of it.",
         "so that a single layer can ask for a value and its place together."
     };
     const method *learned = find_method(e, "learned");
@@ -368,7 +368,7 @@ static void explain_distances(kit_text *t, const experiment *e, const method *m,
           "look a fixed number of places away.";
     kit_put_string(t, how);
     if (outcome(e, m) == BLIND)
-        kit_put(t, " This training was too short to begin to use it.");
+        kit_put(t, " In this training the model did not begin to use it.");
     else if (m->mean > rule + 2 * luck(e))
         kit_put(t, " Distances alone are worth %.1f %% (the second rule); what lies above comes from the "
                 "two ends of the sequence, by which a place can be told.", 100 * rule);
@@ -489,8 +489,8 @@ static void report_published(kit_report *p, const experiment *plain)
     kit_report_text(p, "**What differs.** There token 0 is a value like any other, classes have equal "
                     "numbers of sequences, the token embedding starts at 0.02 (ours at %g), weight decay "
                     "is 1e-5 (ours %g), one epoch is 5000 sequences (ours %d) and the seed is 42. The "
-                    "published none of 35 %% cannot come from this data: counts alone are worth %.1f %% "
-                    "here, and its own saved table has 58.3 %%.", s->embedding_init, s->decay, s->train,
+                    "published 35 %% for none is not what this data gives: counts alone are worth %.1f %% "
+                    "here, and that project's own saved table has 58.3 %%.", s->embedding_init, s->decay, s->train,
                     100 * rule_accuracy(RULE_COUNTS, &plain->val[0]));
     kit_report_text(p, "**Parameters.** The README says 478K for learned. The layers of its code add up to "
                     "602,115 with a table of 32 rows (vocabulary 20, width 128, 3 blocks of 8 heads with "
