@@ -1,4 +1,4 @@
-/* kit/svg.h - line charts as SVG: axes, round ticks, a legend, text that stays text
+/* kit/svg.h - line charts and heat tables as SVG: axes, round ticks, a legend, text that stays text
 
    The same string is a file of its own and can stand inside an HTML page. It brings its own colours for
    light and dark surroundings. Lines differ in colour AND in their marks, since about one reader in
@@ -23,8 +23,10 @@ typedef struct kit_chart {
     double y_low, y_high;                  /* both 0: taken from the data                             */
     int percent;                           /* 1: y is a share, shown as per cent                      */
     int whole_x;                           /* 1: x counts something (epochs): no fractions            */
+    int log_x, log_y;                      /* base of a logarithmic axis, 2 or 10; 0: linear          */
     const char *level_name;                /* a thin horizontal line with a name (chance); NULL: none */
     double level;
+    int level_left;                        /* 1: its name stands on the left, where lines begin       */
 } kit_chart;
 
 enum { KIT_CHART_WIDTH = 480, KIT_CHART_LEFT = 62, KIT_CHART_RIGHT = 16, KIT_CHART_TOP = 44,
@@ -52,37 +54,60 @@ static inline double kit_round_step(double span, int wanted)
 
 /* ---- the frame ------------------------------------------------------------------------------- */
 
-typedef struct kit__frame { double x0, x1, y0, y1; } kit__frame;      /* what the axes cover */
+/* What the axes cover, in the units of the paper: logarithms where the axis is logarithmic. */
+typedef struct kit__frame { double x0, x1, y0, y1; int log_x, log_y; } kit__frame;
+
+/* 0 and below have no place on a logarithmic axis: not finite, so that lines leave a gap. */
+static inline double kit__chart_unit(double v, int log_base)
+{
+    return log_base ? v > 0 ? log10(v) : NAN : v;
+}
 
 static inline double kit__chart_x(const kit__frame *f, double x)
 {
     return KIT_CHART_LEFT
-           + (x - f->x0) / (f->x1 - f->x0) * (KIT_CHART_WIDTH - KIT_CHART_LEFT - KIT_CHART_RIGHT);
+           + (kit__chart_unit(x, f->log_x) - f->x0) / (f->x1 - f->x0)
+                 * (KIT_CHART_WIDTH - KIT_CHART_LEFT - KIT_CHART_RIGHT);
 }
 
 static inline double kit__chart_y(const kit__frame *f, double y)
 {
-    return KIT_CHART_TOP + (f->y1 - y) / (f->y1 - f->y0) * KIT_CHART_PLOT;
+    return KIT_CHART_TOP + (f->y1 - kit__chart_unit(y, f->log_y)) / (f->y1 - f->y0) * KIT_CHART_PLOT;
 }
 
 static inline kit__frame kit__chart_frame(const kit_chart *c)
 {
-    kit__frame f = { HUGE_VAL, -HUGE_VAL, HUGE_VAL, -HUGE_VAL };
+    kit__frame f = { HUGE_VAL, -HUGE_VAL, HUGE_VAL, -HUGE_VAL, c->log_x, c->log_y };
     for (int s = 0; s < c->count; s++)
         for (int i = 0; i < c->series[s].n; i++) {
-            double x = c->series[s].x[i], y = c->series[s].y[i];
+            double x = kit__chart_unit(c->series[s].x[i], c->log_x);
+            double y = kit__chart_unit(c->series[s].y[i], c->log_y);
             if (!isfinite(x) || !isfinite(y)) continue;
             if (x < f.x0) f.x0 = x;
             if (x > f.x1) f.x1 = x;
             if (y < f.y0) f.y0 = y;
             if (y > f.y1) f.y1 = y;
         }
-    if (c->y_low != 0 || c->y_high != 0) { f.y0 = c->y_low; f.y1 = c->y_high; }
+    if (c->y_low != 0 || c->y_high != 0) {
+        f.y0 = kit__chart_unit(c->y_low, c->log_y);
+        f.y1 = kit__chart_unit(c->y_high, c->log_y);
+    }
     if (!(f.x1 >= f.x0)) { f.x0 = 0; f.x1 = 1; }                      /* nothing to show */
     if (!(f.y1 >= f.y0)) { f.y0 = 0; f.y1 = 1; }
     if (f.x1 == f.x0) { f.x0 -= 0.5; f.x1 += 0.5; }                   /* a single point */
     if (f.y1 == f.y0) { f.y0 -= 0.5; f.y1 += 0.5; }
     return f;
+}
+
+/* The first round number of an axis at or above from, or the one after it. A logarithmic axis has the
+   powers of its base; base 10 over less than three decades also 2 and 5 times them. */
+static inline double kit__log_tick(double from, int base, int fine)
+{
+    double power = pow(base, floor(log10(from) / log10(base) + 1e-9));
+    static const double part[4] = { 1, 2, 5, 10 };
+    for (int i = 0; base == 10 && fine && i < 4; i++)
+        if (power * part[i] >= from * (1 - 1e-9)) return power * part[i];
+    return power >= from * (1 - 1e-9) ? power : power * base;
 }
 
 static inline void kit__chart_number(kit_text *t, double v, double step, int percent)
@@ -93,32 +118,57 @@ static inline void kit__chart_number(kit_text *t, double v, double step, int per
             percent ? "%" : "");
 }
 
+static inline void kit__chart_y_tick(kit_text *t, const kit__frame *f, double v)
+{
+    double y = kit__chart_y(f, v);
+    kit_put(t, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", KIT_CHART_LEFT,
+            KIT_CHART_WIDTH - KIT_CHART_RIGHT, y, y);
+    kit_put(t, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", KIT_CHART_LEFT - 8, y + 5);
+}
+
 static inline void kit__chart_y_axis(kit_text *t, const kit_chart *c, const kit__frame *f)
 {
-    double step = kit_round_step(f->y1 - f->y0, 5);
+    double step = kit_round_step(f->y1 - f->y0, 5), end = pow(10, f->y1) * (1 + 1e-9);
+    if (c->log_y) {
+        int fine = f->y1 - f->y0 < 3;
+        for (double v = pow(10, f->y0); (v = kit__log_tick(v, c->log_y, fine)) <= end; v *= 1.01) {
+            kit__chart_y_tick(t, f, v);
+            kit_put(t, c->percent ? "%g%%</text>\n" : "%g</text>\n", c->percent ? 100 * v : v);
+        }
+        return;
+    }
     for (double v = ceil(f->y0 / step - 1e-9) * step; v <= f->y1 + step * 1e-9; v += step) {
-        double y = kit__chart_y(f, v);
-        kit_put(t, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", KIT_CHART_LEFT,
-                KIT_CHART_WIDTH - KIT_CHART_RIGHT, y, y);
-        kit_put(t, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", KIT_CHART_LEFT - 8, y + 5);
+        kit__chart_y_tick(t, f, v);
         kit__chart_number(t, v, step, c->percent);
         kit_put_string(t, "</text>\n");
     }
 }
 
+static inline void kit__chart_x_tick(kit_text *t, const kit__frame *f, double v)
+{
+    double x = kit__chart_x(f, v);
+    int bottom = KIT_CHART_TOP + KIT_CHART_PLOT;
+    kit_put(t, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x, x, bottom,
+            bottom + 5);
+    kit_put(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, bottom + 21);
+}
+
 static inline void kit__chart_x_axis(kit_text *t, const kit_chart *c, const kit__frame *f)
 {
-    double step = kit_round_step(f->x1 - f->x0, 8);
-    int bottom = KIT_CHART_TOP + KIT_CHART_PLOT;
+    double step = kit_round_step(f->x1 - f->x0, 8), end = pow(10, f->x1) * (1 + 1e-9);
+    int bottom = KIT_CHART_TOP + KIT_CHART_PLOT, fine = f->x1 - f->x0 < 3;
     if (c->whole_x && step < 1) step = 1;
-    for (double v = ceil(f->x0 / step - 1e-9) * step; v <= f->x1 + step * 1e-9; v += step) {
-        double x = kit__chart_x(f, v);
-        kit_put(t, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x, x,
-                bottom, bottom + 5);
-        kit_put(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, bottom + 21);
-        kit__chart_number(t, v, step, 0);
-        kit_put_string(t, "</text>\n");
-    }
+    if (c->log_x)
+        for (double v = pow(10, f->x0); (v = kit__log_tick(v, c->log_x, fine)) <= end; v *= 1.01) {
+            kit__chart_x_tick(t, f, v);
+            kit_put(t, "%g</text>\n", v);
+        }
+    else
+        for (double v = ceil(f->x0 / step - 1e-9) * step; v <= f->x1 + step * 1e-9; v += step) {
+            kit__chart_x_tick(t, f, v);
+            kit__chart_number(t, v, step, 0);
+            kit_put_string(t, "</text>\n");
+        }
     kit_put(t, "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", KIT_CHART_LEFT,
             KIT_CHART_WIDTH - KIT_CHART_RIGHT, bottom, bottom);
 }
@@ -137,8 +187,10 @@ static inline const char *kit__chart_colour(const kit_chart *c, int s)
     return tone[place % KIT_CHART_COLOURS];
 }
 
-static inline void kit__chart_mark(kit_text *t, int shape, double x, double y, const char *colour)
+/* The ninth line has the first one's colour again, so every round of colours shifts the shapes. */
+static inline void kit__chart_mark(kit_text *t, int s, double x, double y, const char *colour)
 {
+    int shape = s + s / KIT_CHART_COLOURS * 3;
     static const char *const path[8] = {
         /* around 0,0 */
         "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0z",
@@ -162,7 +214,7 @@ static inline void kit__chart_line(kit_text *t, const kit_chart *c, int s, const
     kit_put(t, "<path class=\"line\" stroke=\"%s\"%s d=\"", colour,
             line->plain ? " stroke-dasharray=\"6 4\"" : "");
     for (int i = 0; i < line->n; i++) {
-        int there = isfinite(line->y[i]);
+        int there = isfinite(kit__chart_y(f, line->y[i]));
         if (there)
             kit_put(t, "%c%.1f,%.1f", open ? 'L' : 'M', kit__chart_x(f, line->x[i]),
                     kit__chart_y(f, line->y[i]));
@@ -171,7 +223,7 @@ static inline void kit__chart_line(kit_text *t, const kit_chart *c, int s, const
     kit_put_string(t, "\"/>");
     int every = (line->n + 24) / 25;                                  /* about 25 marks at most */
     for (int i = 0; i < line->n; i += every)
-        if (isfinite(line->y[i]))
+        if (isfinite(kit__chart_y(f, line->y[i])))
             kit__chart_mark(t, s, kit__chart_x(f, line->x[i]), kit__chart_y(f, line->y[i]), colour);
     kit_put_string(t, "\n");
 }
@@ -200,25 +252,26 @@ static inline int kit__chart_legend(kit_text *t, const kit_chart *c, int top)
 
 static inline void kit__chart_level(kit_text *t, const kit_chart *c, const kit__frame *f)
 {
-    double y = kit__chart_y(f, c->level);
-    if (!c->level_name || c->level < f->y0 || c->level > f->y1) return;
+    double unit = kit__chart_unit(c->level, c->log_y), y = kit__chart_y(f, c->level);
+    if (!c->level_name || !(unit >= f->y0 && unit <= f->y1)) return;
     kit_put(t, "<line class=\"level\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", KIT_CHART_LEFT,
             KIT_CHART_WIDTH - KIT_CHART_RIGHT, y, y);
-    kit_put(t, "<text class=\"soft\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
-            KIT_CHART_WIDTH - KIT_CHART_RIGHT - 4, y - 5);
+    kit_put(t, "<text class=\"soft\" x=\"%d\" y=\"%.1f\"%s>",
+            c->level_left ? KIT_CHART_LEFT + 4 : KIT_CHART_WIDTH - KIT_CHART_RIGHT - 4, y - 5,
+            c->level_left ? "" : " text-anchor=\"end\"");
     kit_put_escaped(t, c->level_name);
     kit_put_string(t, "</text>\n");
 }
 
 /* ---- the chart ------------------------------------------------------------------------------- */
 
-static inline void kit__chart_open(kit_text *t, const kit_chart *c, int height)
+static inline void kit__chart_open(kit_text *t, const char *title, int height)
 {
     kit_put(t,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"kit-chart\" viewBox=\"0 0 %d %d\" "
             "role=\"img\" aria-label=\"",
             KIT_CHART_WIDTH, height);
-    kit_put_escaped(t, c->title);
+    kit_put_escaped(t, title);
     kit_put_string(
         t, "\">\n<style>"
            ".kit-chart{font:15px system-ui,sans-serif;max-width:640px;width:100%}"
@@ -231,6 +284,9 @@ static inline void kit__chart_open(kit_text *t, const kit_chart *c, int height)
            ".kit-chart .soft{fill:#9aa2ab}.kit-chart .grid{stroke:#2d333b}}"
            "</style>\n");
     kit_put(t, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", KIT_CHART_WIDTH, height);
+    kit_put_string(t, "<text class=\"title\" x=\"12\" y=\"25\">");
+    kit_put_escaped(t, title);
+    kit_put_string(t, "</text>\n");
 }
 
 static inline void kit_chart_svg(kit_text *t, const kit_chart *c)
@@ -239,10 +295,8 @@ static inline void kit_chart_svg(kit_text *t, const kit_chart *c)
         bottom = KIT_CHART_TOP + KIT_CHART_PLOT;
     int legend = bottom + 68;
     kit__frame f = kit__chart_frame(c);
-    kit__chart_open(t, c, legend + kit__chart_legend(NULL, c, legend));
-    kit_put_string(t, "<text class=\"title\" x=\"12\" y=\"25\">");
-    kit_put_escaped(t, c->title);
-    kit_put(t, "</text>\n<text class=\"soft\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", middle,
+    kit__chart_open(t, c->title, legend + kit__chart_legend(NULL, c, legend));
+    kit_put(t, "<text class=\"soft\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", middle,
             bottom + 44);
     kit_put_escaped(t, c->x_label);
     kit_put(t,
@@ -256,6 +310,60 @@ static inline void kit_chart_svg(kit_text *t, const kit_chart *c)
     kit__chart_level(t, c, &f);
     for (int s = 0; s < c->count; s++) kit__chart_line(t, c, s, &f);
     kit__chart_legend(t, c, legend);
+    kit_put_string(t, "</svg>\n");
+}
+
+/* ---- a heat table: numbers in cells, the larger the warmer ------------------------------------
+   For values over several powers of ten: the warmth follows the logarithm from low (none) to high. */
+
+typedef struct kit_heat {
+    const char *title, *x_label;
+    const char *const *row_name, *const *col_name;
+    const double *value;                   /* (rows, cols)                                            */
+    int rows, cols;
+    double low, high;
+} kit_heat;
+
+static inline void kit__heat_cell(kit_text *t, double v, double warmth, double x, double y, double width)
+{
+    const char *form = v >= 9.995 ? "%.1f" : v >= 0.0995 ? "%.2f" : v >= 0.0005 ? "%.3f" : "%.0f";
+    if (!isfinite(v)) return;
+    kit_put(t, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"24\" fill=\"#d9541e\" "
+               "fill-opacity=\"%.2f\"/>", x, y, width - 1, warmth > 0 ? warmth < 1 ? warmth : 1 : 0);
+    kit_put(t, "<text class=\"cell\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
+            x + width / 2, y + 17);
+    kit_put(t, form, v);
+    kit_put_string(t, "</text>\n");
+}
+
+static inline void kit_heat_svg(kit_text *t, const kit_heat *h)
+{
+    int longest = 0, top = 72, height = top + 25 * h->rows + 12;
+    for (int r = 0; r < h->rows; r++)
+        if ((int)strlen(h->row_name[r]) > longest) longest = (int)strlen(h->row_name[r]);
+    int left = 20 + 8 * (longest < 16 ? longest : 16);
+    double width = (double)(KIT_CHART_WIDTH - 8 - left) / (h->cols ? h->cols : 1);
+    kit__chart_open(t, h->title, height);
+    kit_put_string(t, "<style>.kit-chart .cell{font-size:12px}</style>");
+    kit_put(t, "<text class=\"soft cell\" x=\"%d\" y=\"46\">", left);
+    kit_put_escaped(t, h->x_label);
+    kit_put_string(t, "</text>\n");
+    for (int c = 0; c < h->cols; c++) {
+        kit_put(t, "<text class=\"cell\" x=\"%.1f\" y=\"65\" text-anchor=\"middle\">",
+                left + (c + 0.5) * width);
+        kit_put_escaped(t, h->col_name[c]);
+        kit_put_string(t, "</text>\n");
+    }
+    for (int r = 0; r < h->rows; r++) {
+        kit_put(t, "<text x=\"12\" y=\"%d\">", top + 25 * r + 17);
+        kit_put_escaped(t, h->row_name[r]);
+        kit_put_string(t, "</text>\n");
+        for (int c = 0; c < h->cols; c++) {
+            double v = h->value[r * h->cols + c];
+            double warmth = v > 0 ? log(v / h->low) / log(h->high / h->low) : 0;
+            kit__heat_cell(t, v, 0.75 * warmth, left + c * width, top + 25 * r, width);
+        }
+    }
     kit_put_string(t, "</svg>\n");
 }
 
