@@ -8,14 +8,15 @@
        build/marker --help
 
    START, a, a+1, a+2, MIDDLE, a+3, a+4, END and zeros up to 64: what comes next? Only `a` cannot be
-   known, which puts the floor of the mean loss at ln(71)/64 = 0.0666. What to look for: how near the
-   floor each encoding comes in equal blocks, which positions the others miss, and what becomes of a
-   published comparison in which the blocks were not equal.
+   known, which puts the floor of the mean loss at ln(71)/64 = 0.0666. What to look for: how near
+   the floor each encoding comes in equal blocks, which positions the others miss, and what becomes
+   of a published comparison in which the blocks were not equal.
 
-   Writes into --out: grid.csv, history.csv, positions.csv, timing.csv, a curve and a table of positions
-   for each depth (SVG), report.html, report.md, and runs/ with a checkpoint for each run; the same again
-   in published/ for the published blocks. Same seed and settings: every file but timing.csv has the same
-   bytes, also when the run was stopped (Ctrl-C, power cut) and went on with --resume. */
+   Writes into --out: grid.csv, history.csv, positions.csv, timing.csv, a curve and a table of
+   positions for each depth (SVG), report.html, report.md, and runs/ with a checkpoint for each run;
+   the same again in published/ for the published blocks. Same seed and settings: every file but
+   timing.csv has the same bytes, also when the run was stopped (Ctrl-C, power cut) and went on with
+   --resume. */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -128,12 +129,13 @@ static int do_grid(const settings *s, spec_text *spec, int count)
     int code = DONE;
     if (!family_prepare(&fair, s, 0, spec, with_fair ? count : 0, 0, &why)
         || !family_prepare(&old, s, 1, spec, with_old ? count : 0, 0, &why)) code = FAILED;
-    pace p = { kit_progress_begin("steps x layers", family_work(&fair) + family_work(&old), 0, s->quiet),
-               0 };
+    long work = family_work(&fair) + family_work(&old);
+    pace p = { kit_progress_begin("steps x layers", work, 0, s->quiet), 0 };
     if (code == DONE && with_fair) code = family_train(&fair, &p, &why);
     if (code == DONE && with_old) code = family_train(&old, &p, &why);
-    if (code == DONE && !leave_results(with_fair ? &fair : NULL, with_old ? &old : NULL, "grid", NULL,
-                                       &why)) code = FAILED;
+    if (code == DONE
+        && !leave_results(with_fair ? &fair : NULL, with_old ? &old : NULL, "grid", NULL, &why))
+        code = FAILED;
     if (code == DONE && with_fair) print_table(&fair);
     if (code == DONE && with_old) print_table(&old);
     family_free(&fair);
@@ -141,52 +143,11 @@ static int do_grid(const settings *s, spec_text *spec, int count)
     return finish(code, s, &why);
 }
 
-static void put_token(kit_text *t, int token, const char *mark)
-{
-    char word[16];
-    snprintf(word, sizeof word, "%d%s", token, mark);
-    if (token == MARKER_START) snprintf(word, sizeof word, "START%s", mark);
-    if (token == MARKER_MIDDLE) snprintf(word, sizeof word, "MIDDLE%s", mark);
-    if (token == MARKER_END) snprintf(word, sizeof word, "END%s", mark);
-    kit_put(t, " %6s", word);
-}
-
-static int likeliest(const float *logits)
-{
-    int best = 0;
-    for (int v = 1; v < MARKER_VOCAB; v++)
-        if (logits[v] > logits[best]) best = v;
-    return best;
-}
-
-/* The first test sequences with the model's answers, where something happens. */
-static int sample_predictions(kit_text *t, run *r, kit_error *why)
-{
-    static const int shown[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 62, 63 };
-    enum { SHOWN = sizeof shown / sizeof *shown, SAMPLES = 3 };
-    int B = fill_batch(r, &r->test, NULL, 0);
-    if (!net_logits(&r->net, r->logits, r->tokens, B, why)) return 0;
-    kit_put(t, "%-9s", "position");
-    for (int i = 0; i < SHOWN; i++) kit_put(t, " %6d", shown[i]);
-    for (int n = 0; n < B && n < SAMPLES; n++) {
-        kit_put(t, "\n\n%-9s", "token");
-        for (int i = 0; i < SHOWN; i++) put_token(t, r->tokens[n * MARKER_LENGTH + shown[i]], "");
-        kit_put(t, "\n%-9s", "target");
-        for (int i = 0; i < SHOWN; i++) put_token(t, r->targets[n * MARKER_LENGTH + shown[i]], "");
-        kit_put(t, "\n%-9s", "answer");
-        for (int i = 0; i < SHOWN; i++) {
-            int at = n * MARKER_LENGTH + shown[i], said = likeliest(r->logits + at * MARKER_VOCAB);
-            put_token(t, said, said == r->targets[at] ? "" : "?");
-        }
-    }
-    return 1;
-}
-
 static int do_train(const settings *s, spec_text *spec)
 {
     kit_error why;
     family f;
-    kit_text sample = { NULL, 0, 0 };
+    sample said;
     int published = strcmp(s->blocks, "published") == 0;
     int code = family_prepare(&f, s, published, spec, 1, 1, &why) ? DONE : FAILED;
     if (code == DONE) {
@@ -196,18 +157,21 @@ static int do_train(const settings *s, spec_text *spec)
                    marker_floor(surprises(&f, spec[0])));
         code = do_run(f.r, &p, 1, &why);
     }
-    if (code == DONE && !(sample_predictions(&sample, f.r, &why)
-                          && leave_results(published ? NULL : &f, published ? &f : NULL, "train",
-                                           sample.data, &why))) code = FAILED;
-    if (code == DONE)
-        printf("\ntest loss %.4f; the first test sequences, with ? where the answer is wrong:\n\n%s\n",
-               f.r->row[f.r->epochs_done - 1].test_loss, sample.data);
-    kit_text_free(&sample);
+    if (code == DONE
+        && !(sample_take(&said, f.r, &why)
+             && leave_results(published ? NULL : &f, published ? &f : NULL, "train", &said, &why)))
+        code = FAILED;
+    if (code == DONE) {
+        printf("\ntest loss %.4f; the first test sequences, with ? where the answer is wrong:\n",
+               f.r->row[f.r->epochs_done - 1].test_loss);
+        sample_print(&said);
+    }
     family_free(&f);
     return finish(code, s, &why);
 }
 
-static int save_sequences(const marker_data *d, const char *folder, const char *name, kit_error *why)
+static int save_sequences(const marker_data *d, const char *folder, const char *name,
+                          kit_error *why)
 {
     kit_text t = { NULL, 0, 0 };
     kit_put_string(&t, "sequence");
@@ -239,7 +203,7 @@ static int do_generate(const settings *s)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* One spec, written back in the library's own words, so that an alias and its name are one method. */
+/* One spec, written back in the library's own words: an alias and its name are one method. */
 static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, size_t n)
 {
     posenc_spec list[POSENC_SPECS];
@@ -259,8 +223,8 @@ static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, si
     return 1;
 }
 
-/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by flag.
-   Returns how many; 0 after a mistake. */
+/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by
+   flag. Returns how many; 0 after a mistake. */
 static int read_specs(kit_args *a, const kit_list *pe, spec_text *spec)
 {
     int count = 0;
@@ -285,7 +249,8 @@ static int read_numbers(kit_args *a, numbers *list, const char *flag, const char
         char *end;
         long v = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : 0;
         if (v < 1 || v > most || (*end != ',' && *end != 0))
-            return kit_usage(a, "--%s takes whole numbers from 1 to %d with commas between, not '%s'",
+            return kit_usage(a,
+                             "--%s takes whole numbers from 1 to %d with commas between, not '%s'",
                              flag, most, text);
         if (list->count == MOST_NUMBERS)
             return kit_usage(a, "--%s takes %d numbers at most", flag, MOST_NUMBERS);
@@ -304,11 +269,14 @@ static int check_blocks(kit_args *a, const settings *s, spec_text *spec, int cou
     for (int i = 0; i < count; i++) {
         known += is_published(spec[i]);
         if (!is_published(spec[i]) && strcmp(s->blocks, "published") == 0)
-            return kit_usage(a, "--blocks published has sinusoidal, sininit, learned, rope and lrope, "
-                             "without keys, not %s", spec[i]);
+            return kit_usage(a,
+                             "--blocks published has sinusoidal, sininit, learned, rope and lrope, "
+                             "without keys, not %s",
+                             spec[i]);
     }
     if (known == 0 && strcmp(s->blocks, "both") == 0)
-        return kit_usage(a, "--blocks both needs one of sinusoidal, sininit, learned, rope and lrope");
+        return kit_usage(a,
+                         "--blocks both needs one of sinusoidal, sininit, learned, rope and lrope");
     return 1;
 }
 
@@ -332,7 +300,8 @@ enum { TRAIN, GRID, GENERATE };
 
 static int check_single(kit_args *a, const settings *s, int count)
 {
-    if (count > 1) return kit_usage(a, "train takes one encoding, not %d; grid takes several", count);
+    if (count > 1)
+        return kit_usage(a, "train takes one encoding, not %d; grid takes several", count);
     if (s->depths.count > 1 || s->epochs.count > 1)
         return kit_usage(a, "train takes one --depth and one --epochs; grid takes several");
     if (s->seeds > 1) return kit_usage(a, "train takes one seed; grid takes several");
@@ -355,7 +324,8 @@ static int check_settings(kit_args *a, settings *s, kit_list *pe, spec_text *spe
                     : "sinusoidal sininit learned rope lrope none alibi t5";
     }
     if (strcmp(s->device, "cuda") == 0)
-        return kit_usage(a, "--device cuda: this program was built without CUDA; auto and cpu work");
+        return kit_usage(a,
+                         "--device cuda: this program was built without CUDA; auto and cpu work");
     if (!read_numbers(a, &s->depths, "depth", s->depth_text, 1024)
         || !read_numbers(a, &s->epochs, "epochs", s->epochs_text, 10000)) return 0;
     int count = read_specs(a, pe, spec);
@@ -406,26 +376,27 @@ int main(int argc, char **argv)
     settings s = default_settings();
     kit_list pe = { { NULL }, 0 };
     kit_option options[] = {
-        kit_several("pe",     &pe, "SPEC",         "name[:key=value,...][+...]; blanks between several"),
-        kit_word("depth",     &s.depth_text, "N,N", "blocks [grid: 1,4,16; train: 4]"),
-        kit_word("epochs",    &s.epochs_text, "N,N", "when to measure; trains to the last [1,4,16; train: 16]"),
-        kit_choice("blocks",  &s.blocks, "fair|published|both", "the same for all, or as published"),
-        kit_int("batch",      &s.batch, 1, 65536,  "sequences per step"),
-        kit_real("lr",        &s.lr, 0, 10,        "learning rate, constant"),
-        kit_real("dropout",   &s.dropout, 0, 1,    "in the fair blocks: map, branches, FFN"),
-        kit_int("d-model",    &s.d_model, 1, 8192, "width of the model"),
-        kit_int("heads",      &s.heads, 1, 1024,   "attention heads; must divide the width"),
-        kit_int("ffn",        &s.ffn, 1, 65536,    "hidden width of a block's FFN"),
-        kit_int("sequences",  &s.sequences, 10, 1000000, "how many; one in five is for the test"),
-        kit_u64("seed",       &s.seed,             "of data, weights, order and dropout"),
-        kit_int("seeds",      &s.seeds, 1, 100,    "seeds from --seed on; quick and train: 1"),
-        kit_int("threads",    &s.threads, 0, 1024, "0: all cores; changes no figure"),
+        kit_several("pe", &pe, "SPEC", "name[:key=value,...][+...]; blanks between several"),
+        kit_word("depth", &s.depth_text, "N,N", "blocks [grid: 1,4,16; train: 4]"),
+        kit_word("epochs", &s.epochs_text, "N,N",
+                 "when to measure; trains to the last [1,4,16; train: 16]"),
+        kit_choice("blocks", &s.blocks, "fair|published|both", "the same for all, or as published"),
+        kit_int("batch", &s.batch, 1, 65536, "sequences per step"),
+        kit_real("lr", &s.lr, 0, 10, "learning rate, constant"),
+        kit_real("dropout", &s.dropout, 0, 1, "in the fair blocks: map, branches, FFN"),
+        kit_int("d-model", &s.d_model, 1, 8192, "width of the model"),
+        kit_int("heads", &s.heads, 1, 1024, "attention heads; must divide the width"),
+        kit_int("ffn", &s.ffn, 1, 65536, "hidden width of a block's FFN"),
+        kit_int("sequences", &s.sequences, 10, 1000000, "how many; one in five is for the test"),
+        kit_u64("seed", &s.seed, "of data, weights, order and dropout"),
+        kit_int("seeds", &s.seeds, 1, 100, "seeds from --seed on; quick and train: 1"),
+        kit_int("threads", &s.threads, 0, 1024, "0: all cores; changes no figure"),
         kit_choice("precision", &s.precision, "fp32", "of products"),
-        kit_choice("device",  &s.device, "auto|cpu|cuda", "where to compute"),
-        kit_word("out",       &s.out, "DIR",       "[results/marker; train, generate: a folder in it]"),
-        kit_switch("resume",  &s.resume,           "go on from the checkpoints in --out"),
-        kit_switch("quick",   &s.quick,            "one seed, depth 1,4, 4 epochs, for a first look"),
-        kit_switch("quiet",   &s.quiet,            "print the final table only"),
+        kit_choice("device", &s.device, "auto|cpu|cuda", "where to compute"),
+        kit_word("out", &s.out, "DIR", "[results/marker; train, generate: a folder in it]"),
+        kit_switch("resume", &s.resume, "go on from the checkpoints in --out"),
+        kit_switch("quick", &s.quick, "one seed, depth 1,4, 4 epochs, for a first look"),
+        kit_switch("quiet", &s.quiet, "print the final table only"),
         kit_no_more()
     };
     kit_args a;
@@ -435,11 +406,12 @@ int main(int argc, char **argv)
     a.summary = "marker: can a transformer finish a template, and what does the encoding add?";
     a.commands = commands;
     a.options = options;
-    a.closing = "Without --pe, train takes learned and grid takes sinusoidal sininit learned rope lrope\n"
-                "none alibi t5, of which the published blocks have the first five.\n\n"
-                "  marker grid --quick\n"
-                "  marker grid --blocks both --seeds 3\n"
-                "  marker train --pe \"learned+alibi\" --depth 1 --epochs 4";
+    a.closing =
+        "Without --pe, train takes learned and grid takes sinusoidal sininit learned rope lrope\n"
+        "none alibi t5, of which the published blocks have the first five.\n\n"
+        "  marker grid --quick\n"
+        "  marker grid --blocks both --seeds 3\n"
+        "  marker train --pe \"learned+alibi\" --depth 1 --epochs 4";
     if (!kit_args_read(&a, argc, argv)) return a.exit_code;
     int count = check_settings(&a, &s, &pe, spec);
     if (count == 0) return a.exit_code;

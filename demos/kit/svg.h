@@ -265,12 +265,12 @@ static inline void kit__chart_level(kit_text *t, const kit_chart *c, const kit__
 
 /* ---- the chart ------------------------------------------------------------------------------- */
 
-static inline void kit__chart_open(kit_text *t, const char *title, int height)
+static inline void kit__chart_open(kit_text *t, const char *kind, const char *title, int height)
 {
     kit_put(t,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"kit-chart\" viewBox=\"0 0 %d %d\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"%s\" viewBox=\"0 0 %d %d\" "
             "role=\"img\" aria-label=\"",
-            KIT_CHART_WIDTH, height);
+            kind, KIT_CHART_WIDTH, height);
     kit_put_escaped(t, title);
     kit_put_string(
         t, "\">\n<style>"
@@ -295,7 +295,7 @@ static inline void kit_chart_svg(kit_text *t, const kit_chart *c)
         bottom = KIT_CHART_TOP + KIT_CHART_PLOT;
     int legend = bottom + 68;
     kit__frame f = kit__chart_frame(c);
-    kit__chart_open(t, c->title, legend + kit__chart_legend(NULL, c, legend));
+    kit__chart_open(t, "kit-chart", c->title, legend + kit__chart_legend(NULL, c, legend));
     kit_put(t, "<text class=\"soft\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", middle,
             bottom + 44);
     kit_put_escaped(t, c->x_label);
@@ -343,8 +343,9 @@ static inline void kit_heat_svg(kit_text *t, const kit_heat *h)
         if ((int)strlen(h->row_name[r]) > longest) longest = (int)strlen(h->row_name[r]);
     int left = 20 + 8 * (longest < 16 ? longest : 16);
     double width = (double)(KIT_CHART_WIDTH - 8 - left) / (h->cols ? h->cols : 1);
-    kit__chart_open(t, h->title, height);
-    kit_put_string(t, "<style>.kit-chart .cell{font-size:12px}</style>");
+    kit__chart_open(t, "kit-chart kit-heat", h->title, height);
+    kit_put_string(t, "<style>.kit-heat .cell{font-size:12px}.kit-heat{min-width:440px}"
+                      "figure:has(>.kit-heat){overflow-x:auto}</style>\n");  /* scrolls on a phone */
     kit_put(t, "<text class=\"soft cell\" x=\"%d\" y=\"46\">", left);
     kit_put_escaped(t, h->x_label);
     kit_put_string(t, "</text>\n");

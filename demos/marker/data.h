@@ -4,12 +4,12 @@
        token    START  a   a+1  a+2  MIDDLE  a+3  a+4  END  0 ... 0        a uniform in 10..80
        target   a      a+1 a+2  MID. a+3     a+4  END  0    0 ... START
 
-   The target is the next token; the last one wraps round to START. Only `a` itself is a surprise, so
-   nobody who sees the past alone can have a mean loss below ln(71)/64.
+   The target is the next token; the last one wraps round to START. Only `a` itself is a surprise,
+   so nobody who sees the past alone can have a mean loss below ln(71)/64.
 
-   Sequences are drawn independently, four for training to each one for the test, as in the published
-   experiment. There are only 71 different ones: the test asks whether the rule was learnt, not whether
-   it reaches values that were never seen. Include posenc.h first. */
+   Sequences are drawn independently, four for training to each one for the test, as in the
+   published experiment. There are only 71 different ones: the test asks whether the rule was
+   learnt, not whether it reaches values that were never seen. Include posenc.h first. */
 #ifndef MARKER_DATA_H
 #define MARKER_DATA_H
 
@@ -37,7 +37,7 @@ static inline void marker_targets(int targets[MARKER_LENGTH], const int tokens[M
     for (int t = 0; t < MARKER_LENGTH; t++) targets[t] = tokens[(t + 1) % MARKER_LENGTH];
 }
 
-typedef struct marker_data { int *tokens, *targets, count; } marker_data;      /* (count, 64) each */
+typedef struct marker_data { int *tokens, *targets, count; } marker_data;  /* (count, 64) each */
 
 static inline marker_data marker_data_make(uint64_t seed, uint32_t purpose, int count)
 {

@@ -1,10 +1,11 @@
 /* marker/nets.h - the three kinds of model that marker trains, behind one set of calls
 
    NET_FAIR     the library's transformer, causal and pre-norm: the same blocks for every encoding.
-   NET_ACROSS   the published additive models: post-norm encoder layers that were handed (batch, position,
-                width) where PyTorch expects (position, batch, width). So they attend across the batch: a
-                token sees the tokens at its own position in the other sequences, never its own sequence.
-                Here the same comes from a batch whose rows are positions and whose columns are samples.
+   NET_ACROSS   the published additive models: post-norm encoder layers that were handed (batch,
+                position, width) where PyTorch expects (position, batch, width). So they attend
+                across the batch: a token sees the tokens at its own position in the other
+                sequences, never its own sequence. Here the same comes from a batch whose rows are
+                positions and whose columns are samples.
    NET_ROTARY   the published rotary models, rotary.h.
 
    Batches are (B, 64) tokens and targets in every case. */
@@ -36,10 +37,11 @@ typedef struct net {
 } net;
 
 /* ---- how a model is made ---------------------------------------------------------------------
-   Fair: token embeddings start with a spread of 1, like PyTorch's. It is one setting for all encodings,
-   and large enough that sine waves (0.7 on average) do not drown the tokens. No dropout by default: the
-   models are small and see 400 steps, and what they have to learn is exact.
-   Published: PyTorch's own first values where they differ from the library's, below and in net_start. */
+   Fair: token embeddings start with a spread of 1, like PyTorch's. It is one setting for all
+   encodings, and large enough that sine waves (0.7 on average) do not drown the tokens. No dropout
+   by default: the models are small and see 400 steps, and what they have to learn is exact.
+   Published: PyTorch's own first values where they differ from the library's, below and in
+   net__start_published. */
 
 static inline posenc_config net_config(const net_plan *p)
 {
@@ -87,7 +89,8 @@ static inline int net_check(const net_plan *p, kit_error *why)
     posenc_bytes bytes;
     posenc_error said;
     if (p->kind == NET_ROTARY && p->width % 2)
-        return kit_fail(why, "rotary encodings turn pairs of channels: --d-model %d is odd", p->width);
+        return kit_fail(why, "rotary encodings turn pairs of channels: --d-model %d is odd",
+                        p->width);
     if (p->kind == NET_ROTARY) return 1;
     if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK) return kit_fail(why, "%s", said.text);
     return 1;
@@ -100,8 +103,8 @@ static inline int net__ends(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Where PyTorch's encoder layer starts otherwise than the library: the three products of attention are
-   one matrix (3C, C) under Xavier's rule, and the biases of the feed-forward are not zero. */
+/* Where PyTorch's encoder layer starts otherwise than the library: the three products of attention
+   are one matrix (3C, C) under Xavier's rule, and the biases of the feed-forward are not zero. */
 static inline double net__published_bound(const net_plan *p, const char *name)
 {
     if (net__ends(name, "q_proj.weight") || net__ends(name, "k_proj.weight")
@@ -139,7 +142,8 @@ static inline int net_open(net *n, const net_plan *p, kit_error *why)
         return 1;
     }
     posenc_config c = net_config(p);
-    if (posenc_model_create(&n->model, &c, &said) != POSENC_OK) return kit_fail(why, "%s", said.text);
+    if (posenc_model_create(&n->model, &c, &said) != POSENC_OK)
+        return kit_fail(why, "%s", said.text);
     n->parameters = posenc_model_numbers(n->model);
     if (p->kind == NET_FAIR) return 1;
     n->tokens = (int *)kit_new(rows, sizeof(int));
@@ -163,8 +167,8 @@ static inline void net_close(net *n)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* targets NULL: forward only. Rows of an ordinary batch are samples; across the batch they are positions,
-   and then dropout's samples are the positions too. */
+/* targets NULL: forward only. Rows of an ordinary batch are samples; across the batch they are
+   positions, and then dropout's samples are the positions too. */
 static inline posenc_batch net__batch(net *n, const int *tokens, const int *targets, int B,
                                       uint64_t first)
 {
@@ -199,8 +203,8 @@ static inline posenc_optimizer net__adam(void)
     return o;
 }
 
-static inline int net__train_rotary(net *n, const int *tokens, const int *targets, int B, double rate,
-                                    double *loss, kit_error *why)
+static inline int net__train_rotary(net *n, const int *tokens, const int *targets, int B,
+                                    double rate, double *loss, kit_error *why)
 {
     posenc_optimizer adam = net__adam();
     *loss = rotary_train(n->rotary, tokens, targets, B);
@@ -238,8 +242,9 @@ static inline int net_logits(net *n, float *logits, const int *tokens, int B, ki
     }
     posenc_batch b = net__batch(n, tokens, NULL, B, 0);
     int across = n->plan.kind == NET_ACROSS;
+    float *to = across ? n->logits : logits;
     if (posenc_model_forward(n->model, &b, &said) != POSENC_OK
-        || posenc_model_logits(n->model, across ? n->logits : logits, 0, (int)rows, &said) != POSENC_OK)
+        || posenc_model_logits(n->model, to, 0, (int)rows, &said) != POSENC_OK)
         return kit_fail(why, "%s", said.text);
     for (int t = 0; across && t < MARKER_LENGTH; t++)
         for (int i = 0; i < B; i++)

@@ -1,183 +1,12 @@
-/* marker/report.h - what a reader gets: tables, curves, loss by position, and what to make of it
+/* marker/report.h - what a reader gets: curves, loss by position, and what to make of them
 
-   A family is all runs with one kind of blocks. The fair one writes into --out itself, the published
-   one into the folder published inside it; the report has both. Every sentence that judges is chosen
-   by the figures of the run it stands in. */
+   Every sentence that judges is chosen by the figures of the run it stands in. */
 #ifndef MARKER_REPORT_H
 #define MARKER_REPORT_H
 
-#include "kit/args.h"
+#include "figures.h"
 #include "kit/report.h"
 #include "kit/svg.h"
-#include "runs.h"
-
-typedef struct family {
-    const settings *set;
-    int published;
-    char folder[KIT_PATH];
-    const char *spec[KIT_LIST_ROOM];
-    int specs;
-    run *r;                                /* (specs, depths, seeds)                              */
-} family;
-
-static int family_runs(const family *f) { return f->specs * f->set->depths.count * f->set->seeds; }
-
-static run *family_run(const family *f, int s, int d, int k)
-{
-    return &f->r[(s * f->set->depths.count + d) * f->set->seeds + k];
-}
-
-/* number of the encoding, -1 when it was not run */
-static int family_find(const family *f, const char *spec)
-{
-    for (int s = 0; f && s < f->specs; s++)
-        if (strcmp(f->spec[s], spec) == 0) return s;
-    return -1;
-}
-
-/* ---- figures --------------------------------------------------------------------------------- */
-
-typedef struct figure { double mean, spread; } figure;   /* spread: standard deviation over seeds */
-
-/* test loss of encoding s at depth number d after an epoch counted from 1 */
-static figure loss_at(const family *f, int s, int d, int epoch)
-{
-    figure v = { 0, 0 };
-    int n = f->set->seeds;
-    for (int k = 0; k < n; k++) v.mean += family_run(f, s, d, k)->row[epoch - 1].test_loss / n;
-    for (int k = 0; k < n; k++) {
-        double away = family_run(f, s, d, k)->row[epoch - 1].test_loss - v.mean;
-        v.spread += n > 1 ? away * away / (n - 1) : 0;
-    }
-    v.spread = sqrt(v.spread);
-    return v;
-}
-
-static figure last_loss(const family *f, int s, int d)
-{
-    return loss_at(f, s, d, last_epoch(f->set));
-}
-
-/* mean over seeds of one position's loss */
-static double position_loss(const family *f, int s, int d, int epoch, int position)
-{
-    double sum = 0;
-    for (int k = 0; k < f->set->seeds; k++)
-        sum += (double)family_run(f, s, d, k)->row[epoch - 1].position[position];
-    return sum / f->set->seeds;
-}
-
-/* Positions that no model of this kind can know: the value after START; the published additive models
-   never see their own sequence, so after MIDDLE they do not know it either; the published rotary ones
-   may look at the answer. */
-static int surprises(const family *f, const char *spec)
-{
-    if (!f->published) return 1;
-    return strcmp(spec, "rope") == 0 || strcmp(spec, "lrope") == 0 ? 0 : 2;
-}
-
-/* Positions 8..62 all turn a zero into a zero: one column stands for them. */
-enum { GROUPS = 10 };
-static const struct { int first, last; const char *name, *task; } groups[GROUPS] = {
-    { 0, 0, "0", "START to a" }, { 1, 1, "1", "a to a+1" }, { 2, 2, "2", "a+1 to a+2" },
-    { 3, 3, "3", "a+2 to MIDDLE" }, { 4, 4, "4", "MIDDLE to a+3" }, { 5, 5, "5", "a+3 to a+4" },
-    { 6, 6, "6", "a+4 to END" }, { 7, 7, "7", "END to 0" }, { 8, 62, "8-62", "0 to 0" },
-    { 63, 63, "63", "the last 0 to START" }
-};
-
-static double group_loss(const family *f, int s, int d, int epoch, int g)
-{
-    double sum = 0;
-    for (int p = groups[g].first; p <= groups[g].last; p++) sum += position_loss(f, s, d, epoch, p);
-    return sum / (groups[g].last - groups[g].first + 1);
-}
-
-/* ---- CSV ------------------------------------------------------------------------------------- */
-
-static void grid_csv(kit_text *t, const family *f)
-{
-    const settings *set = f->set;
-    kit_csv_head(t, "pe,depth,epochs,seed,train_loss,test_loss");
-    for (int i = 0; i < f->specs * set->depths.count; i++)
-        for (int e = 0; e < set->epochs.count; e++)
-            for (int k = 0; k < set->seeds; k++) {
-                const run *r = &f->r[i * set->seeds + k];
-                int epoch = set->epochs.item[e];
-                if (r->epochs_done < epoch) continue;
-                put_run(t, r);
-                kit_put(t, ",%d,%" PRIu64, epoch, r->seed);
-                kit_csv_real(t, r->row[epoch - 1].train_loss, 6);
-                kit_csv_real(t, r->row[epoch - 1].test_loss, 6);
-                kit_csv_end(t);
-            }
-}
-
-static void positions_csv(kit_text *t, const family *f)
-{
-    const settings *set = f->set;
-    kit_csv_head(t, "pe,depth,epochs,position,loss");
-    for (int s = 0; s < f->specs; s++)
-        for (int d = 0; d < set->depths.count; d++)
-            for (int e = 0; e < set->epochs.count; e++)
-                for (int p = 0; p < MARKER_LENGTH; p++) {
-                    put_run(t, family_run(f, s, d, 0));
-                    kit_csv_int(t, set->epochs.item[e]);
-                    kit_csv_int(t, p);
-                    kit_csv_real(t, position_loss(f, s, d, set->epochs.item[e], p), 6);
-                    kit_csv_end(t);
-                }
-}
-
-static int save_family_table(void (*make)(kit_text *, const family *), const family *f,
-                             const char *name, kit_error *why)
-{
-    kit_text t = { NULL, 0, 0 };
-    make(&t, f);
-    int done = kit_save_in(f->folder, name, &t, why);
-    kit_text_free(&t);
-    return done;
-}
-
-/* What is known so far: written after each run, so that a long grid can be watched. */
-static int save_progress(const family *f, kit_error *why)
-{
-    int runs = family_runs(f);
-    return save_family_table(grid_csv, f, "grid.csv", why)
-        && save_table(history_csv, f->r, runs, f->folder, "history.csv", why)
-        && save_table(timing_csv, f->r, runs, f->folder, "timing.csv", why);
-}
-
-/* ---- the table on the terminal --------------------------------------------------------------- */
-
-static const char *block_words(const family *f)
-{
-    return f->published ? "the published blocks" : "fair blocks";
-}
-
-static void print_table(const family *f)
-{
-    const settings *set = f->set;
-    int wide = 10, E = set->epochs.count;
-    for (int s = 0; s < f->specs; s++)
-        if ((int)strlen(f->spec[s]) > wide) wide = (int)strlen(f->spec[s]);
-    printf("\ntest loss with %s, mean of %d seed%s\n", block_words(f), set->seeds,
-           set->seeds > 1 ? "s" : "");
-    printf("%-*s", wide, "depth");
-    for (int d = 0; d < set->depths.count; d++)
-        printf("  %7d%*s", set->depths.item[d], 8 * (E - 1), "");
-    printf("\n%-*s", wide, "epochs");
-    for (int i = 0; i < set->depths.count * E; i++)
-        printf("%s%7d", i % E ? " " : "  ", set->epochs.item[i % E]);
-    printf("\n");
-    for (int s = 0; s < f->specs; s++) {
-        printf("%-*s", wide, f->spec[s]);
-        for (int i = 0; i < set->depths.count * E; i++)
-            printf("%s%7.4f", i % E ? " " : "  ", loss_at(f, s, i / E, set->epochs.item[i % E]).mean);
-        printf("\n");
-    }
-    if (f->published) printf("floor: %.4f for added encodings, 0 for rotary ones\n", marker_floor(2));
-    else printf("floor: %.4f\n", marker_floor(1));
-}
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
@@ -279,7 +108,7 @@ static int show_pictures(kit_report *p, const family *f, int positions, kit_erro
     return 1;
 }
 
-/* ---- tables in the report ---------------------------------------------------------------------- */
+/* ---- tables in the report -------------------------------------------------------------------- */
 
 /* A table that owns its cells. */
 typedef struct cells { char (*text)[64]; const char **cell; int cols; } cells;
@@ -322,7 +151,8 @@ static void show_last(kit_report *p, const family *f)
     const settings *set = f->set;
     cells c = cells_new(f->specs + 1, set->depths.count + 1);
     cells_put(&c, 0, 0, "encoding");
-    for (int d = 0; d < set->depths.count; d++) cells_put(&c, 0, d + 1, "depth %d", set->depths.item[d]);
+    for (int d = 0; d < set->depths.count; d++)
+        cells_put(&c, 0, d + 1, "depth %d", set->depths.item[d]);
     for (int s = 0; s < f->specs; s++) {
         cells_put(&c, s + 1, 0, "%.63s", f->spec[s]);
         for (int d = 0; d < set->depths.count; d++)
@@ -340,7 +170,8 @@ static void show_all(kit_report *p, const family *f)
     cells_put(&c, 0, 0, "encoding");
     cells_put(&c, 0, 1, "depth");
     for (int e = 0; e < E; e++)
-        cells_put(&c, 0, e + 2, "%d epoch%s", set->epochs.item[e], set->epochs.item[e] > 1 ? "s" : "");
+        cells_put(&c, 0, e + 2, "%d epoch%s", set->epochs.item[e],
+                  set->epochs.item[e] > 1 ? "s" : "");
     for (int i = 0; i < rows - 1; i++) {
         int d = i / f->specs, s = i % f->specs;
         cells_put(&c, i + 1, 0, "%.63s", f->spec[s]);
@@ -381,7 +212,75 @@ static void show_excess(kit_report *p, const family *f)
     cells_show(p, &c, f->specs + 1);
 }
 
-/* ---- the fair comparison ----------------------------------------------------------------------- */
+/* ---- a sample of predictions -------------------------------------------------------------------
+   The first test sequences with the model's answers, where something happens. */
+
+enum { SHOWN = 11, SAMPLES = 3, SAMPLE_ROWS = 1 + 3 * SAMPLES };
+typedef struct sample { char cell[SAMPLE_ROWS][SHOWN + 1][10]; int rows; } sample;
+
+static void token_name(char name[10], int token, int wrong)
+{
+    static const char *const marker[] = { "0", "START", "MIDDLE", "END" };
+    if (token < 4) snprintf(name, 10, "%s%s", marker[token], wrong ? "?" : "");
+    else snprintf(name, 10, "%d%s", token % 1000, wrong ? "?" : "");
+}
+
+static int likeliest(const float *logits)
+{
+    int best = 0;
+    for (int v = 1; v < MARKER_VOCAB; v++)
+        if (logits[v] > logits[best]) best = v;
+    return best;
+}
+
+/* of a run whose model is still open */
+static int sample_take(sample *out, run *r, kit_error *why)
+{
+    static const int shown[SHOWN] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 62, 63 };
+    static const char *const name[3] = { "token", "target", "answer" };
+    int B = fill_batch(r, &r->test, NULL, 0);
+    if (!net_logits(&r->net, r->logits, r->tokens, B, why)) return 0;
+    out->rows = 1 + 3 * (B < SAMPLES ? B : SAMPLES);
+    snprintf(out->cell[0][0], sizeof out->cell[0][0], "position");
+    for (int i = 0; i < SHOWN; i++)
+        snprintf(out->cell[0][i + 1], sizeof out->cell[0][0], "%d", shown[i]);
+    for (int row = 1; row < out->rows; row++) {
+        int which = (row - 1) % 3;
+        snprintf(out->cell[row][0], sizeof out->cell[0][0], "%s", name[which]);
+        for (int i = 0; i < SHOWN; i++) {
+            int at = (row - 1) / 3 * MARKER_LENGTH + shown[i];
+            int said = likeliest(r->logits + at * MARKER_VOCAB);
+            token_name(out->cell[row][i + 1], which == 0 ? r->tokens[at]
+                                            : which == 1 ? r->targets[at] : said,
+                       which == 2 && said != r->targets[at]);
+        }
+    }
+    return 1;
+}
+
+static void sample_print(const sample *p)
+{
+    for (int row = 0; row < p->rows; row++) {
+        printf("%s%-9s", row % 3 == 1 ? "\n" : "", p->cell[row][0]);
+        for (int i = 1; i <= SHOWN; i++) printf(" %6s", p->cell[row][i]);
+        printf("\n");
+    }
+}
+
+static void tell_sample(kit_report *p, const sample *said)
+{
+    const char *cell[SAMPLE_ROWS * (SHOWN + 1)];
+    kit_table table = { cell, cell + SHOWN + 1, said->rows - 1, SHOWN + 1, 0, NULL };
+    for (int i = 0; i < said->rows * (SHOWN + 1); i++)
+        cell[i] = said->cell[i / (SHOWN + 1)][i % (SHOWN + 1)];
+    kit_report_heading(p, "What the model says");
+    kit_report_text(
+        p, "The first test sequences; ? marks an answer that is wrong. After START it must "
+           "be a guess.");
+    kit_report_table(p, &table);
+}
+
+/* ---- the fair comparison --------------------------------------------------------------------- */
 
 static const char *seeds_words(const settings *s)
 {
@@ -395,13 +294,20 @@ static void tell_opening(kit_report *p, const family *f)
     int best_s = 0, best_d = 0, none = family_find(f, "none");
     for (int s = 0; s < f->specs; s++)
         for (int d = 0; d < f->set->depths.count; d++)
-            if (last_loss(f, s, d).mean < last_loss(f, best_s, best_d).mean) { best_s = s; best_d = d; }
-    kit_report_text(p, "With the same causal blocks for every encoding the lowest test loss here is "
+            if (last_loss(f, s, d).mean < last_loss(f, best_s, best_d).mean) {
+                best_s = s;
+                best_d = d;
+            }
+    kit_report_text(p,
+                    "With the same causal blocks for every encoding the lowest test loss here is "
                     "**%.4f** (`%s`, depth %d, %s); nobody who sees the past alone can get below "
-                    "**%.4f**.%s", last_loss(f, best_s, best_d).mean, f->spec[best_s],
-                    f->set->depths.item[best_d], seeds_words(f->set), marker_floor(1),
-                    f->set->quick ? " This is the **quick** version: an encoding that is behind may "
-                    "only be slower." : "");
+                    "**%.4f**.%s",
+                    last_loss(f, best_s, best_d).mean, f->spec[best_s], f->set->depths.item[best_d],
+                    seeds_words(f->set), marker_floor(1),
+                    f->set->quick
+                        ? " This is the **quick** version: an encoding that is behind may "
+                          "only be slower."
+                        : "");
     if (none >= 0 && f->specs > 1)
         kit_report_text(p, "Without any position (`none`) the same blocks end at **%.4f**: most of "
                         "the template can be read off the tokens themselves, and the table of "
@@ -410,33 +316,72 @@ static void tell_opening(kit_report *p, const family *f)
 
 static void tell_task(kit_report *p)
 {
+    enum { COLS = 11 };
+    static const char *const head[COLS] = { "position", "0", "1", "2", "3", "4", "5", "6", "7",
+                                            "8 ... 62", "63" };
+    static const char *const cell[2 * COLS] = {
+        "token", "START", "a", "a+1", "a+2", "MIDDLE", "a+3", "a+4", "END", "0 ... 0", "0",
+        "target", "a", "a+1", "a+2", "MIDDLE", "a+3", "a+4", "END", "0", "0 ... 0", "START"
+    };
+    static const kit_table table = { head, cell, 2, COLS, 0, NULL };
     kit_report_heading(p, "The task");
-    kit_report_code(p, "position  0      1    2    3       4       5    6    7    8 ... 62  63\n"
-                       "token     START  a    a+1  a+2     MIDDLE  a+3  a+4  END  0 ... 0   0\n"
-                       "target    a      a+1  a+2  MIDDLE  a+3     a+4  END  0    0 ... 0   START");
-    kit_report_text(p, "`a` is uniform in 10..80. The target is the next token, and after the last "
-                    "token comes START again. Only `a` is a surprise: one of 71 values at one of 64 "
-                    "positions, so the mean loss has the floor ln(71)/64 = %.4f.", marker_floor(1));
-    kit_report_text(p, "Three things need more than the token itself. At position 3 the same value "
-                    "that was followed by its successor is followed by MIDDLE, and at 6 by END: how "
-                    "far is the marker? At position 4 the value must be fetched from before MIDDLE. "
-                    "At position 63 a zero is followed by START, after 55 zeros that look the same: "
-                    "one has to know that it is the last.");
-    kit_report_text(p, "Sequences are drawn independently, as in the published experiment. There are "
+    kit_report_table(p, &table);
+    kit_report_text(
+        p,
+        "`a` is uniform in 10..80. The target is the next token, and after the last "
+        "token comes START again. Only `a` is a surprise: one of 71 values at one of 64 "
+        "positions, so the mean loss has the floor ln(71)/64 = %.4f.",
+        marker_floor(1));
+    kit_report_text(
+        p, "Three things need more than the token itself. At position 3 the same value "
+           "that was followed by its successor is followed by MIDDLE, and at 6 by END: how "
+           "far is the marker? At position 4 the value must be fetched from before MIDDLE. "
+           "At position 63 a zero is followed by START, after 55 zeros that look the same: "
+           "one has to know that it is the last.");
+    kit_report_text(p,
+                    "Sequences are drawn independently, as in the published experiment. There are "
                     "only 71 different ones, so the test asks whether the rule was learnt, not "
                     "whether it reaches values never seen.");
 }
 
 static void tell_fair_setting(kit_report *p, const settings *s)
 {
-    kit_report_text(p, "%d sequences, four fifths for training; pre-norm causal blocks with LayerNorm, "
-                    "ReLU, %d channels, %d heads, a feed-forward of %d and dropout %g; token "
-                    "embeddings start with a spread of 1; Adam at a constant rate of %g, batch %d. "
-                    "Nothing of that depends on the encoding. Because the rate is constant, one "
-                    "training passes through all numbers of epochs and is measured on the way. "
-                    "Figures are test losses, %s%s.", s->sequences, s->d_model, s->heads, s->ffn,
-                    s->dropout, s->lr, s->batch, seeds_words(s),
-                    s->seeds > 1 ? " ± standard deviation" : "");
+    kit_report_text(
+        p,
+        "%d sequences, four fifths for training; pre-norm causal blocks with LayerNorm, "
+        "ReLU, %d channels, %d heads, a feed-forward of %d and dropout %g; token "
+        "embeddings start with a spread of 1; Adam at a constant rate of %g, batch %d. "
+        "Nothing of that depends on the encoding. Because the rate is constant, one "
+        "training passes through all numbers of epochs and is measured on the way. "
+        "Figures are test losses, %s%s.",
+        s->sequences, s->d_model, s->heads, s->ffn, s->dropout, s->lr, s->batch, seeds_words(s),
+        s->seeds > 1 ? " ± standard deviation" : "");
+}
+
+/* What the hardest position costs those that learn no absolute position. */
+static void tell_last_position(kit_report *p, const family *f)
+{
+    static const char *const name[] = { "none", "alibi", "t5" };
+    int epoch = last_epoch(f->set), D = f->set->depths.count, none = family_find(f, "none");
+    if (none >= 0)
+        kit_report_text(
+            p,
+            "`none` is not blind: behind a causal mask token 3 sees four tokens and "
+            "token 63 sees 64, so positions near the start can be told apart by how much "
+            "there is to see. At position 63 the hint is faint: 64 tokens instead of 63. "
+            "Who cannot tell the 56 zeros apart does best by expecting START once in 56, "
+            "at a loss of ln(56) = %.2f there.",
+            log(56));
+    for (int i = 0; i < 3; i++) {
+        int s = family_find(f, name[i]);
+        if (s < 0) continue;
+        char deep[64] = "";
+        if (D > 1)
+            snprintf(deep, sizeof deep, ", %.2f at depth %d", position_loss(f, s, D - 1, epoch, 63),
+                     f->set->depths.item[D - 1]);
+        kit_report_text(p, "`%s` has %.2f there at depth %d%s.", name[i],
+                        position_loss(f, s, 0, epoch, 63), f->set->depths.item[0], deep);
+    }
 }
 
 static int tell_fair(kit_report *p, const family *f, kit_error *why)
@@ -452,10 +397,7 @@ static int tell_fair(kit_report *p, const family *f, kit_error *why)
                     log(MARKER_VALUES));
     if (!show_pictures(p, f, 1, why)) return 0;
     show_excess(p, f);
-    kit_report_text(p, "`none` is not blind: behind a causal mask token 3 sees four tokens and token "
-                    "63 sees 64, so early positions can be told apart by how much there is to see. "
-                    "Far from the start that hint fades, and biases that only weaken distant tokens "
-                    "sharpen it little.");
+    tell_last_position(p, f);
     return 1;
 }
 
@@ -465,10 +407,10 @@ static int tell_fair(kit_report *p, const family *f, kit_error *why)
 
 static const struct { const char *spec; double loss[3][3]; } published_figures[] = {
     { "sinusoidal", { { .7871, .3949, .1488 }, { .6835, .3223, .1410 }, { .6664, .4399, .4147 } } },
-    { "sininit",    { { .7122, .3726, .1450 }, { .6249, .2809, .1414 }, { .6069, .4416, .3922 } } },
-    { "learned",    { { .7194, .3298, .1471 }, { .6684, .3388, .1420 }, { .5997, .4335, .3359 } } },
-    { "rope",       { { .9259, .5937, .4204 }, { 1.1675, .5025, .5285 }, { .8959, .8496, .8483 } } },
-    { "lrope",      { { .8761, .5821, .2899 }, { .9803, .5273, .4717 }, { .9537, .8506, .8494 } } }
+    { "sininit", { { .7122, .3726, .1450 }, { .6249, .2809, .1414 }, { .6069, .4416, .3922 } } },
+    { "learned", { { .7194, .3298, .1471 }, { .6684, .3388, .1420 }, { .5997, .4335, .3359 } } },
+    { "rope", { { .9259, .5937, .4204 }, { 1.1675, .5025, .5285 }, { .8959, .8496, .8483 } } },
+    { "lrope", { { .8761, .5821, .2899 }, { .9803, .5273, .4717 }, { .9537, .8506, .8494 } } }
 };
 enum { PUBLISHED = sizeof published_figures / sizeof *published_figures };
 
@@ -485,7 +427,8 @@ static double published_loss(const char *spec, int depth, int epochs)
     int row = depth == 1 ? 0 : depth == 4 ? 1 : depth == 16 ? 2 : -1;
     int col = epochs == 1 ? 0 : epochs == 4 ? 1 : epochs == 16 ? 2 : -1;
     for (int i = 0; i < PUBLISHED && row >= 0 && col >= 0; i++)
-        if (strcmp(published_figures[i].spec, spec) == 0) return published_figures[i].loss[row][col];
+        if (strcmp(published_figures[i].spec, spec) == 0)
+            return published_figures[i].loss[row][col];
     return NAN;
 }
 
@@ -518,14 +461,16 @@ static void tell_across(kit_report *p, const family *f)
     for (int i = 0; s < 0 && i < f->specs; i++)
         if (surprises(f, f->spec[i]) == 2) s = i;
     if (s < 0) return;
-    kit_report_text(p, "**The added encodings** sat in encoder layers that expect (position, batch, "
-                    "channel) but were given (batch, position, channel). So they attend across the "
-                    "batch: a token sees the tokens at its own position in the other sequences, and "
-                    "of its own sequence nothing but itself. Token and position are enough for 62 of "
-                    "the 64 targets. After START the value is unknown anyway; after MIDDLE it is "
-                    "unknown too, since the token that carries it is out of sight and every "
-                    "neighbour in the batch is a MIDDLE as well. Hence the floor 2 ln(71)/64 = %.4f.",
-                    marker_floor(2));
+    kit_report_text(
+        p,
+        "**The added encodings** sat in encoder layers that expect (position, batch, "
+        "channel) but were given (batch, position, channel). So they attend across the "
+        "batch: a token sees the tokens at its own position in the other sequences, and "
+        "of its own sequence nothing but itself. Token and position are enough for 62 of "
+        "the 64 targets. After START the value is unknown anyway; after MIDDLE it is "
+        "unknown too, since the token that carries it is out of sight and every "
+        "neighbour in the batch is a MIDDLE as well. Hence the floor 2 ln(71)/64 = %.4f.",
+        marker_floor(2));
     double first = position_loss(f, s, d, epoch, 0), middle = position_loss(f, s, d, epoch, 4);
     double rest = last_loss(f, s, d).mean - (first + middle) / MARKER_LENGTH;
     kit_report_text(p, "Measured with `%s` at depth %d: %.2f at position 0 and %.2f at position 4, "
@@ -545,34 +490,40 @@ static void tell_rotary(kit_report *p, const family *f)
         snprintf(deep, sizeof deep, ", and %.4f at depth %d: depth %s", last_loss(f, s, D - 1).mean,
                  f->set->depths.item[D - 1],
                  last_loss(f, s, D - 1).mean > last_loss(f, s, 0).mean ? "hurts" : "helps");
-    kit_report_text(p, "**The rotary encodings** sat in bare attention: one head over the whole width, "
-                    "no residual, no norm, no feed-forward, no mask. Unmasked, they may look at the "
-                    "answer, so their floor is 0. But without a residual a token only reaches the "
-                    "next layer as far as attention happens to look at it, and every layer averages "
-                    "once more. Measured with `%s`: %.4f at depth %d%s.", f->spec[s],
-                    last_loss(f, s, 0).mean, f->set->depths.item[0], deep);
+    kit_report_text(
+        p,
+        "**The rotary encodings** sat in bare attention: one head over the whole width, "
+        "no residual, no norm, no feed-forward, no mask. Unmasked, they may look at the "
+        "answer, so their floor is 0. But without a residual a token only reaches the "
+        "next layer as far as attention happens to look at it, and every layer averages "
+        "once more. Measured with `%s`: %.4f at depth %d%s.",
+        f->spec[s], last_loss(f, s, 0).mean, f->set->depths.item[0], deep);
 }
 
 static int tell_published(kit_report *p, const family *f, kit_error *why)
 {
     kit_report_heading(p, "The published comparison, as it was");
-    kit_report_text(p, "A published notebook (RanMo1990/PositionalEncodingExample) found learned "
-                    "positions best and rotary ones far behind. It compared five encodings, but not "
-                    "in the same model. Here are its two models again, with PyTorch's initial values; "
-                    "columns marked published are its own figures (one seed), the others are ours "
-                    "after %d epochs, %s.", last_epoch(f->set), seeds_words(f->set));
+    kit_report_text(
+        p,
+        "A published notebook (RanMo1990/PositionalEncodingExample) found learned "
+        "positions best and rotary ones far behind. It compared five encodings, but not "
+        "in the same model. Here are its two models again, with PyTorch's initial values; "
+        "columns marked published are its own figures (one seed), the others are ours "
+        "after %d epochs, %s.",
+        last_epoch(f->set), seeds_words(f->set));
     show_beside(p, f);
     show_all(p, f);
     tell_across(p, f);
     tell_rotary(p, f);
     if (!show_pictures(p, f, 0, why) || !show_pictures(p, f, 1, why)) return 0;
-    kit_report_text(p, "What still differs from the notebook: the random numbers, hence the sequences "
+    kit_report_text(p,
+                    "What still differs from the notebook: the random numbers, hence the sequences "
                     "and the first weights; one training measured on the way instead of three; and "
                     "the added encodings' head has no bias.");
     return 1;
 }
 
-/* ---- which conclusion survives ------------------------------------------------------------------- */
+/* ---- which conclusion survives --------------------------------------------------------------- */
 
 /* lowest and highest of the published five among the fair runs at a depth, and the seeds' spread */
 typedef struct field { int lowest, highest; double spread; } field;
@@ -590,48 +541,58 @@ static field field_at(const family *f, int d)
     return v;
 }
 
-/* "Learned positions are best": by more than two spreads, or is it a tie? */
-static void judge_learned(kit_report *p, const family *f)
+/* A comparison says something once the best has come within one and a half times the floor. */
+static int settled(const family *f, int d)
 {
-    int learned = family_find(f, "learned"), best = 0, tied = 0, D = f->set->depths.count;
-    if (learned < 0 || f->set->seeds < 2) {
-        kit_report_text(p, "Whether learned positions are best takes `learned` and at least two seeds "
-                        "to say.");
-        return;
-    }
-    for (int d = 0; d < D; d++) {
+    return last_loss(f, field_at(f, d).lowest, d).mean <= 1.5 * marker_floor(1);
+}
+
+/* "Learned positions are best": alone, in a tie within two spreads of the seeds, or not? */
+static void judge_learned(kit_report *p, const family *f, int depths)
+{
+    int learned = family_find(f, "learned"), best = 0, tied = 0;
+    if (learned < 0) return;
+    for (int d = 0; d < f->set->depths.count; d++) {
         field v = field_at(f, d);
         double behind = last_loss(f, learned, d).mean - last_loss(f, v.lowest, d).mean;
+        if (!settled(f, d)) continue;
         tied += behind <= 2 * v.spread;
         best += v.lowest == learned;
-        kit_report_text(p, "Depth %d: lowest `%s` %.4f, highest `%s` %.4f, `learned` %.4f; the seeds of "
-                        "one encoding spread by up to %.4f.", f->set->depths.item[d], f->spec[v.lowest],
-                        last_loss(f, v.lowest, d).mean, f->spec[v.highest],
-                        last_loss(f, v.highest, d).mean, last_loss(f, learned, d).mean, v.spread);
+        kit_report_text(
+            p,
+            "Depth %d: lowest `%s` %.4f, highest `%s` %.4f, `learned` %.4f; the seeds of "
+            "one encoding spread by up to %.4f.",
+            f->set->depths.item[d], f->spec[v.lowest], last_loss(f, v.lowest, d).mean,
+            f->spec[v.highest], last_loss(f, v.highest, d).mean, last_loss(f, learned, d).mean,
+            v.spread);
     }
-    kit_report_text(p, "So **\"learned positions are consistently best\" %s**: in equal blocks `learned` "
-                    "is lowest at %d of %d depths, and within two spreads of the lowest at %d.",
-                    best == D ? "survives" : tied == D ? "becomes a tie" : "does not survive", best, D,
-                    tied);
+    kit_report_text(
+        p,
+        "So **\"learned positions are consistently best\" %s**: in equal blocks `learned` "
+        "is lowest at %d of %d depths, and within two spreads of the lowest at %d.",
+        best == depths   ? "survives"
+        : tied == depths ? "becomes a tie"
+                         : "does not survive",
+        best, depths, tied);
 }
 
 /* "Rotary encodings are far behind": the gap between rope and learned in both kinds of blocks. */
-static void judge_rotary(kit_report *p, const family *fair, const family *old)
+static void judge_rotary(kit_report *p, const family *fair, const family *old, int depths)
 {
     int a = family_find(fair, "learned"), b = family_find(fair, "rope");
-    int c = family_find(old, "learned"), e = family_find(old, "rope");
-    int kept = 0, D = fair->set->depths.count;
+    int c = family_find(old, "learned"), e = family_find(old, "rope"), kept = 0;
     if (a < 0 || b < 0 || c < 0 || e < 0) return;
-    for (int d = 0; d < D; d++) {
+    for (int d = 0; d < fair->set->depths.count; d++) {
         figure learned = last_loss(fair, a, d), rope = last_loss(fair, b, d);
         double here = rope.mean - learned.mean;
         double there = last_loss(old, e, d).mean - last_loss(old, c, d).mean;
+        if (!settled(fair, d)) continue;
         kept += here > 0.1 * there && here > 2 * fmax(learned.spread, rope.spread);
         kit_report_text(p, "Depth %d: `rope` minus `learned` is %+.4f in the published blocks and "
                         "%+.4f in equal ones.", fair->set->depths.item[d], there, here);
     }
     kit_report_text(p, "So **\"rotary encodings underperform\" %s**: %s.",
-                    kept == D ? "survives" : kept ? "survives in part" : "does not survive",
+                    kept == depths ? "survives" : kept ? "survives in part" : "does not survive",
                     kept ? "a gap beyond the spread of the seeds and a tenth of the old one remains"
                          : "the gap came from the blocks around them, not from the encoding");
 }
@@ -639,11 +600,20 @@ static void judge_rotary(kit_report *p, const family *fair, const family *old)
 static void tell_verdict(kit_report *p, const family *fair, const family *old)
 {
     kit_report_heading(p, "Which conclusion survives");
-    judge_learned(p, fair);
-    judge_rotary(p, fair, old);
+    int depths = 0;
+    for (int d = 0; d < fair->set->depths.count; d++)
+        depths += field_at(fair, d).lowest >= 0 && settled(fair, d);
+    if (fair->set->seeds < 2 || depths == 0) {
+        kit_report_text(p,
+                        "That takes at least two seeds, and models trained until the best is near "
+                        "the floor; `marker grid --blocks both` without `--quick` does both.");
+        return;
+    }
+    judge_learned(p, fair, depths);
+    judge_rotary(p, fair, old, depths);
 }
 
-/* ---- the report ---------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static void tell_again(kit_report *p, const family *f, const char *command)
 {
@@ -652,17 +622,22 @@ static void tell_again(kit_report *p, const family *f, const char *command)
     kit_put(&again, "build/marker %s --blocks %s --pe \"", command, s->blocks);
     for (int i = 0; i < f->specs; i++) kit_put(&again, "%s%s", i ? " " : "", f->spec[i]);
     kit_put_string(&again, "\" --depth ");
-    for (int i = 0; i < s->depths.count; i++) kit_put(&again, "%s%d", i ? "," : "", s->depths.item[i]);
+    for (int i = 0; i < s->depths.count; i++)
+        kit_put(&again, "%s%d", i ? "," : "", s->depths.item[i]);
     kit_put_string(&again, " --epochs ");
-    for (int i = 0; i < s->epochs.count; i++) kit_put(&again, "%s%d", i ? "," : "", s->epochs.item[i]);
+    for (int i = 0; i < s->epochs.count; i++)
+        kit_put(&again, "%s%d", i ? "," : "", s->epochs.item[i]);
     kit_put(&again, " --seed %" PRIu64 " --seeds %d ", s->seed, s->seeds);
     settings_print(&again, s);
     kit_report_heading(p, "The same figures again");
     kit_report_text(p, "On the same processor type, with any number of threads:");
     kit_report_code(p, again.data);
-    kit_report_text(p, "Beside this page: `grid.csv`, `history.csv` (every epoch), `positions.csv`, "
-                    "`timing.csv` (seconds on your machine), the pictures as SVG, and a folder for each "
-                    "run with its checkpoint.");
+    kit_report_text(p,
+                    "Beside this page: `grid.csv`, `history.csv` (every epoch), `positions.csv`, "
+                    "`timing.csv` (seconds on your machine), the pictures as SVG, and %s.",
+                    strcmp(command, "grid") == 0
+                        ? "`runs/` with a folder and a checkpoint for each run"
+                        : "the checkpoints `last.safetensors` and `best.safetensors`");
     kit_text_free(&again);
 }
 
@@ -671,10 +646,9 @@ static int save_tables(const family *f, kit_error *why)
     return save_progress(f, why) && save_family_table(positions_csv, f, "positions.csv", why);
 }
 
-/* Everything that finished families leave behind; either may be NULL. extra: a sample of predictions,
-   or NULL. */
-static int leave_results(const family *fair, const family *old, const char *command, const char *extra,
-                         kit_error *why)
+/* Everything that finished families leave behind; either may be NULL, and so may the sample. */
+static int leave_results(const family *fair, const family *old, const char *command,
+                         const sample *said, kit_error *why)
 {
     const family *one = fair ? fair : old;
     kit_report p;
@@ -683,11 +657,8 @@ static int leave_results(const family *fair, const family *old, const char *comm
     if (fair) tell_opening(&p, fair);
     tell_task(&p);
     int done = !fair || tell_fair(&p, fair, why);
-    if (extra) {
-        kit_report_heading(&p, "What the model says");
-        kit_report_code(&p, extra);
-    }
     done = done && (!old || tell_published(&p, old, why));
+    if (said) tell_sample(&p, said);
     if (fair && old) tell_verdict(&p, fair, old);
     else if (old)
         kit_report_text(&p, "`--blocks both --resume` adds the fair comparison, and with it which "

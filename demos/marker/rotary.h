@@ -4,13 +4,13 @@
        x = out(attention(turn(q(x)), turn(k(x)), v(x)))        once for each layer
        logits = head(x)
 
-   One head over the whole width, interleaved pairs, no mask, no residual, no norm, no feed-forward: the
-   library's transformer has no such block, so this one is made of its layers, with a backward of its
-   own. `lrope` trains a factor for each frequency of each layer, `rope` has none. Initial values are
-   PyTorch's: embedding N(0,1), weights and biases uniform within 1/sqrt(inputs).
+   One head over the whole width, interleaved pairs, no mask, no residual, no norm, no feed-forward:
+   the library's transformer has no such block, so this one is made of its layers, with a backward
+   of its own. `lrope` trains a factor for each frequency of each layer, `rope` has none. Initial
+   values are PyTorch's: embedding N(0,1), weights and biases uniform within 1/sqrt(inputs).
 
-   All parameters lie in one array, their gradients and moments in three more like it. A checkpoint is
-   a safetensors file. Include posenc.h first. */
+   All parameters lie in one array, their gradients and moments in three more like it. A checkpoint
+   is a safetensors file. Include posenc.h first. */
 #ifndef MARKER_ROTARY_H
 #define MARKER_ROTARY_H
 
@@ -37,7 +37,9 @@ typedef struct rotary_tensor {
 } rotary_tensor;
 
 /* one layer's share of an array, or the whole's */
-typedef struct rotary_layer { posenc_float *q, *qb, *k, *kb, *v, *vb, *o, *ob, *scale; } rotary_layer;
+typedef struct rotary_layer {
+    posenc_float *q, *qb, *k, *kb, *v, *vb, *o, *ob, *scale;
+} rotary_layer;
 
 /* what a layer keeps for the backward; R = batch * length */
 typedef struct rotary_saved {
@@ -149,8 +151,8 @@ static inline void rotary__room(rotary *m)
     how.threads = m->c.threads;
     size_t scratch = posenc_attention_scratch(m->c.batch, m->c.length, m->c.length, 1, m->c.width,
                                               &how);
-    m->room = (posenc_float *)kit_new(L * (7 * n + R) + 6 * n + R * V + R + scratch + 4 * m->numbers,
-                                      sizeof *m->room);
+    size_t all = L * (7 * n + R) + 6 * n + R * V + R + scratch + 4 * m->numbers;
+    m->room = (posenc_float *)kit_new(all, sizeof *m->room);
     m->saved = (rotary_saved *)kit_new(L + 1, sizeof *m->saved);
     posenc_float *at = m->room;
     for (size_t l = 0; l <= L; l++) {
@@ -244,7 +246,8 @@ static inline void rotary__layer_backward(rotary *m, int layer, int B)
     posenc_linear_backward(m->da, g.o, g.ob, m->dx, s->a, w.o, R, C, C, 0);
     posenc_attention_backward(dq, dk, rotary__view(m, m->dv, B), NULL, rotary__view(m, m->da, B),
                               rotary__view(m, s->a, B), s->lse, rotary__view(m, s->qt, B),
-                              rotary__view(m, s->kt, B), rotary__view(m, s->v, B), &how, m->scratch);
+                              rotary__view(m, s->kt, B), rotary__view(m, s->v, B), &how,
+                              m->scratch);
     rotary__turn_back(m, dq, g.scale, rotary__view(m, s->q, B), w.scale);
     rotary__turn_back(m, dk, g.scale, rotary__view(m, s->k, B), w.scale);
     posenc_linear_backward(m->dx, g.q, g.qb, m->dq, s->x, w.q, R, C, C, 0);
@@ -288,8 +291,9 @@ static inline void rotary_update(rotary *m, const posenc_optimizer *o, double ra
 }
 
 /* ---- checkpoints -----------------------------------------------------------------------------
-   8 bytes length of the header, the header in JSON, the numbers. Apart from step and note the header
-   follows from the geometry, so a file that was damaged or made by another program differs in it. */
+   8 bytes length of the header, the header in JSON, the numbers. Apart from step and note the
+   header follows from the geometry, so a file that was damaged or made by another program differs
+   in it. */
 
 static inline void rotary__header_tensor(kit_text *t, const char *name, long long rows, int cols,
                                          size_t first, size_t count)
@@ -385,7 +389,7 @@ static inline const char *rotary__read_string(char *text, size_t room, const cha
     return *at ? at + 1 : NULL;
 }
 
-/* The header of a file that begins at 8 in t, ending in 0. Returns where the numbers begin, or 0. */
+/* The header, from byte 8 of the file on. Returns where the numbers begin, or 0. */
 static inline size_t rotary__read_header(const rotary *m, kit_text *t, uint64_t *steps, char *note,
                                          size_t room)
 {

@@ -1,8 +1,8 @@
 /* marker/runs.h - one training after the other, each in its folder, each able to go on after a stop
 
-   A run is one encoding at one depth with one seed. It trains to the last of --epochs and is measured
-   after every epoch: the learning rate is constant, so a run of 16 epochs passes through the very
-   models that runs of 1 and 4 epochs would end in. */
+   A run is one encoding at one depth with one seed. It trains to the last of --epochs and is
+   measured after every epoch: the learning rate is constant, so a run of 16 epochs passes through
+   the very models that runs of 1 and 4 epochs would end in. */
 #ifndef MARKER_RUNS_H
 #define MARKER_RUNS_H
 
@@ -40,7 +40,7 @@ static void settings_print(kit_text *t, const settings *s)
 
 typedef struct epoch_row {
     double train_loss, test_loss;          /* train: on the way, dropout on; test: afterwards     */
-    float position[MARKER_LENGTH];            /* test loss of each position                             */
+    float position[MARKER_LENGTH];         /* test loss of each position                          */
 } epoch_row;
 
 typedef struct run {
@@ -61,7 +61,8 @@ typedef struct run {
     float *logits, *losses;                /* of one batch                                        */
 } run;
 
-static net_plan run_plan(const settings *s, int published, const char *spec, int depth, uint64_t seed)
+static net_plan run_plan(const settings *s, int published, const char *spec, int depth,
+                         uint64_t seed)
 {
     net_plan p;
     memset(&p, 0, sizeof p);
@@ -158,7 +159,8 @@ static const char *note_read_place(run *r, const char *line)
     int used = 0, steps = steps_per_epoch(r);
     int read = sscanf(line, "epochs %d step %d best %d loss_sum %lf\n%n", &r->epochs_done, &r->step,
                       &r->best, &r->loss_sum, &used);
-    if (read != 4 || used == 0 || r->epochs_done < 0 || r->step < 0 || r->step >= steps) return NULL;
+    if (read != 4 || used == 0 || r->epochs_done < 0 || r->step < 0 || r->step >= steps)
+        return NULL;
     if (r->best < -1 || r->best >= r->epochs_done || !isfinite(r->loss_sum)) return NULL;
     uint64_t all = (uint64_t)r->epochs_done * (uint64_t)steps + (uint64_t)r->step;
     return net_steps(&r->net) == all ? line + used : NULL;
@@ -204,8 +206,8 @@ static int note_same_settings(const run *r, const char *note, const char *path, 
     const char *theirs = note + flag, *mine = ours.data + flag;
     if (!same && flag == 0) kit_fail(why, "%s is not a checkpoint of this program", path);
     else if (!same)
-        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten", path,
-                 flag_letters(theirs), theirs, flag_letters(mine), mine);
+        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten",
+                 path, flag_letters(theirs), theirs, flag_letters(mine), mine);
     *length = ours.size;
     kit_text_free(&ours);
     return same;
@@ -239,7 +241,7 @@ static int run_save(run *r, const char *name, int state, kit_error *why)
 static int run_resume(run *r, kit_error *why)
 {
     char path[KIT_PATH];
-    size_t room = 8192 + 1200 * (size_t)(last_epoch(r->set) + 64);  /* a longer note is cut, and fails */
+    size_t room = 8192 + 1200 * (size_t)(last_epoch(r->set) + 64);   /* a longer note fails */
     if (!kit_join(path, r->folder, "last.safetensors", why)) return 0;
     if (!kit_exists(path)) return 1;
     char *note = (char *)kit_new(room, 1);
@@ -311,8 +313,8 @@ static void timing_read(run *r)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* One bar for all runs. A step of a deep model takes longer, so steps count by their layers; the one
-   more stands for embedding and head. */
+/* One bar for all runs. A step of a deep model takes longer, so steps count by their layers; the
+   one more stands for embedding and head. */
 typedef struct pace { kit_progress bar; long before; } pace;
 
 static long run_work(const run *r, long steps) { return steps * (r->depth + 1); }
@@ -363,8 +365,8 @@ static int train_step(run *r, kit_error *why)
     return 1;
 }
 
-/* Steps until the epoch is over or somebody presses Ctrl-C. The order of the sequences is a function
-   of seed and epoch alone, so that a resumed epoch walks through the same one. */
+/* Steps until the epoch is over or somebody presses Ctrl-C. The order of the sequences is a
+   function of seed and epoch alone, so that a resumed epoch walks through the same one. */
 static int train_epoch(run *r, pace *p, kit_error *why)
 {
     int steps = steps_per_epoch(r);
@@ -382,9 +384,9 @@ static int train_epoch(run *r, pace *p, kit_error *why)
     return 1;
 }
 
-/* The epoch's row, then the checkpoints. best goes first: if the power fails between the two, the epoch
-   is done again and ends in the same best. alone: only a single run keeps its best, a grid of them would
-   fill the disk for nothing. */
+/* The epoch's row, then the checkpoints. best goes first: if the power fails between the two, the
+   epoch is done again and ends in the same best. alone: only a single run keeps its best, a grid of
+   them would fill the disk for nothing. */
 static int finish_epoch(run *r, int alone, kit_error *why)
 {
     epoch_row *row = &r->row[r->epochs_done];
@@ -428,7 +430,7 @@ static int train_run(run *r, pace *p, int alone, kit_error *why)
     return DONE;
 }
 
-/* From start, or from its checkpoint, to finish. The model stays open for who wants to look at it. */
+/* From start, or from its checkpoint, to finish. The model stays open, to be looked at. */
 static int do_run(run *r, pace *p, int alone, kit_error *why)
 {
     if (!kit_make_folders(r->folder, why) || !run_open(r, why)) return FAILED;
