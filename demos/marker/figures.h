@@ -1,7 +1,7 @@
 /* marker/figures.h - what the runs add up to: means over seeds, loss by position, CSV tables
 
-   A family is all runs with one kind of blocks. The fair one writes into --out itself, the published
-   one into the folder published inside it. */
+   A family is all runs with one kind of blocks. The fair one writes into --out itself, the
+   published one into the folder published inside it. */
 #ifndef MARKER_FIGURES_H
 #define MARKER_FIGURES_H
 

@@ -374,9 +374,9 @@ static int train_epoch(run *r, pace *p, kit_error *why)
     kit_random random = kit_random_open(r->seed, KIT_RANDOM_ORDER, (uint64_t)r->epochs_done);
     kit_random_order(&random, r->order, r->train.count);
     while (r->step < steps && !kit_stopped()) {
-        char note[96];
+        char note[64];
         if (!train_step(r, why)) return 0;
-        snprintf(note, sizeof note, "%.24s depth %d seed %" PRIu64 " epoch %d", r->spec, r->depth,
+        snprintf(note, sizeof note, "%.16s depth %d seed %" PRIu64 " epoch %d", r->spec, r->depth,
                  r->seed, r->epochs_done + 1);
         kit_progress_at(&p->bar, p->before + run_work(r, run_steps_done(r)), note);
     }
