@@ -274,9 +274,7 @@ static void tell_sample(kit_report *p, const sample *said)
     for (int i = 0; i < said->rows * (SHOWN + 1); i++)
         cell[i] = said->cell[i / (SHOWN + 1)][i % (SHOWN + 1)];
     kit_report_heading(p, "What the model says");
-    kit_report_text(
-        p, "The first test sequences; ? marks an answer that is wrong. After START it must "
-           "be a guess.");
+    kit_report_text(p, "The first test sequences; ? marks an answer that is wrong.");
     kit_report_table(p, &table);
 }
 
