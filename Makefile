@@ -2,6 +2,8 @@
 #
 #   make            build every demo into build/
 #   make demo       build and run the comparison of encodings (under a minute)
+#   make walkthrough   a tour of five minutes on the terminal
+#   make pictures   run the experiments behind README's tables and pictures (about two hours)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
 #   make threads    the tests under the thread checker
@@ -69,6 +71,12 @@ all: $(DEMOS)
 demo: $(BUILD)/pattern
 	$(BUILD)/pattern compare --quick
 
+walkthrough: all
+	@BUILD=$(BUILD) sh demos/walkthrough.sh
+
+pictures: all
+	@BUILD=$(BUILD) sh demos/pictures.sh
+
 # Each recipe removes the old program first: one that does not compile any more must not be run.
 $(DEMOS): $(BUILD)/%: demos/%.c posenc.h $(KIT) $(BUILD)/flags $(STB_FILE)
 	$(SAY)
@@ -103,6 +111,9 @@ $(BUILD)/compiles_as_cpp: tests/compiles_as_cpp.cpp $(NEEDED)
 	$(SAY)
 	$(Q)rm -f $@; $(CXX) -std=c++11 $(COMMON) $(CFLAGS) $< -o $@ $(LIBS)
 
+$(BUILD)/test_demos: tests/test_demos.sh $(DEMOS)
+	$(Q)cp $< $@ && chmod +x $@
+
 # Changes only when the commands do, so that new flags rebuild everything.
 $(BUILD)/flags: always
 	@mkdir -p $(@D)
@@ -111,7 +122,8 @@ $(BUILD)/flags: always
 
 # ---- running the tests ---------------------------------------------------------------------------
 WITH_DEMOS = 1
-RUNNABLE   = $(TESTS) $(DROPINS) $(if $(filter 1,$(CXXTEST)),$(BUILD)/compiles_as_cpp)
+RUNNABLE   = $(TESTS) $(DROPINS) $(if $(filter 1,$(CXXTEST)),$(BUILD)/compiles_as_cpp) \
+             $(if $(filter 1,$(WITH_DEMOS)),$(BUILD)/test_demos)
 NOT_HERE   = $(if $(filter 0,$(CXXTEST)),'skip:compiles_as_cpp:no C++ compiler ($(CXX))')
 SMOKE      = $(if $(filter 1,$(WITH_DEMOS)),$(DEMOS))
 AGAIN      = $(MAKE) --no-print-directory OPENMP=$(OPENMP) CXXTEST=$(CXXTEST)
@@ -182,4 +194,4 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always
+.PHONY: all demo walkthrough pictures programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always

@@ -65,7 +65,7 @@ refused pattern_no_bf16_yet            2 fp32     "$p" train --precision bf16
 refused pattern_no_gpu_yet             2 GPU      "$p" train --device cuda
 refused marker_unknown_flag            2 --depth  "$m" train --dept 3
 refused marker_unknown_encoding        2 rope     "$m" train --pe rpoe
-refused marker_bad_depth               2 depth    "$m" grid --depths 1,x
+refused marker_bad_depth               2 depth    "$m" grid --depth 1,x
 refused marker_heads_that_do_not_divide 2 heads   "$m" train --heads 7
 refused maps_without_a_checkpoint      2 .        "$a"
 refused maps_bad_scale                 2 scale    "$a" --scale cubic x.safetensors
@@ -98,7 +98,7 @@ few="$p compare $tiny --pe none;rope --epochs 3 --seeds 2 --quiet"
 $few --out "$work/whole" >/dev/null 2>&1
 killed_and_resumed "$work/parts" $few
 same pattern_killed_and_resumed_leaves_the_same_files "$work/whole" "$work/parts"
-few="$m grid --pe none --pe rope --depths 1 --seeds 1 --quick --quiet --threads 1"
+few="$m grid --pe none --pe rope --depth 1 --epochs 1,2 --seeds 1 --sequences 200 --blocks both --quiet --threads 1"
 $few --out "$work/grid" >/dev/null 2>&1
 killed_and_resumed "$work/grid2" $few
 same marker_killed_and_resumed_leaves_the_same_files "$work/grid" "$work/grid2"
