@@ -38,7 +38,7 @@ static void say_gain(char text[32], const experiment *e, const method *m)
 {
     double gain = 100 * (m->mean - none_accuracy(e));
     if (is_none(m->spec) || !isfinite(gain)) snprintf(text, 32, "-");
-    else snprintf(text, 32, "%+.1f points", gain);
+    else snprintf(text, 32, "%+.1f points", fabs(gain) < 0.05 ? 0.0 : gain);        /* never -0.0 */
 }
 
 static void say_spread(char text[32], const method *m)
