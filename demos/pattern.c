@@ -8,16 +8,17 @@
        build/pattern check                            is this machine set up?
        build/pattern --help
 
-   The main task: two values of a sequence of 32 random tokens decide its class, by where they stand:
-       class 0: 5 at place 3 and 8 at 7    class 1: 3 at 5 and 9 at 10    class 2: 7 at 15 and 4 at 20
+   The main task: two values of a sequence of 32 random tokens decide its class, by where they
+   stand:
+       class 0: 5 at place 3 and 8 at 7    class 1: 3 at 5, 9 at 10    class 2: 7 at 15, 4 at 20
    A transformer without positions sees the tokens as a bag. In the plain data their counts give two
-   thirds of the answers away; in the balanced data they say nothing, and `none` is at chance. What to
-   look for: how far each encoding gets above `none`, how soon, and where its attention goes.
+   thirds of the answers away; in the balanced data they say nothing, and `none` is at chance. What
+   to look for: how far each encoding gets above `none`, how soon, and where its attention goes.
 
-   compare writes into --out: report.html, report.md, the headline's tables and pictures, and a folder
-   for each experiment (pattern-balanced, pattern-plain, ...) with its tables and a folder for each run.
-   Same seed and settings: every file but timing.csv has the same bytes, also when the run was stopped
-   (Ctrl-C, power cut) and went on with --resume.
+   compare writes into --out: report.html, report.md, the headline's tables and pictures, and a
+   folder for each experiment (pattern-balanced, pattern-plain, ...) with its tables and a folder
+   for each run. Same seed and settings: every file but timing.csv has the same bytes, also when the
+   run was stopped (Ctrl-C, power cut) and went on with --resume.
 
    The parts: tasks.h (the data), run.h (a model and its checkpoints), tables.h (figures), train.h,
    pictures.h, report.h, and check.h for the command of that name. */
@@ -58,7 +59,8 @@ static void print_experiment(const experiment *e, int k)
 {
     if (e->set.quiet) return;
     printf("\n%s%s%s%s, seed %" PRIu64 "\n", e->task->name, e->task->data ? ", " : "",
-           e->task->data ? e->task->data : "", e->task->data ? " data" : "", e->set.seed + (uint64_t)k);
+           e->task->data ? e->task->data : "", e->task->data ? " data" : "",
+           e->set.seed + (uint64_t)k);
 }
 
 /* All encodings with the first seed, then all with the next: a table is there early. Of later seeds
@@ -69,8 +71,8 @@ static int do_experiment(experiment *e, kit_error *why)
     for (int k = 0; k < e->seeds && code == DONE; k++) {
         const settings *s = &e->set;
         uint64_t seed = s->seed + (uint64_t)k;
-        e->train[k] = dataset_make(s->train, KIT_RANDOM_TRAIN, e->task, s->seq_len, s->vocab, seed);
-        e->val[k] = dataset_make(s->val, KIT_RANDOM_VALIDATION, e->task, s->seq_len, s->vocab, seed);
+        e->train[k] = training_data(s, e->task, seed);
+        e->val[k] = validation_data(s, e->task, seed);
         print_experiment(e, k);
         for (int i = 0; i < e->methods && code == DONE; i++) {
             run *r = &e->run[i * e->seeds + k];
@@ -135,8 +137,8 @@ static int generate(const experiment *e, int count)
     for (int i = 0; i < count && done; i++) {
         const settings *s = &e[i].set;
         const char *folder = count > 1 ? e[i].folder : out;
-        dataset train = dataset_make(s->train, KIT_RANDOM_TRAIN, e[i].task, s->seq_len, s->vocab, s->seed);
-        dataset val = dataset_make(s->val, KIT_RANDOM_VALIDATION, e[i].task, s->seq_len, s->vocab, s->seed);
+        dataset train = training_data(s, e[i].task, s->seed);
+        dataset val = validation_data(s, e[i].task, s->seed);
         done = kit_make_folders(folder, &why) && save_dataset(&train, folder, "train.csv", &why)
             && save_dataset(&val, folder, "val.csv", &why);
         dataset_free(&train);
@@ -152,7 +154,8 @@ static int generate(const experiment *e, int count)
 
 enum { TRAIN, COMPARE, GENERATE, CHECK };
 
-/* One spec, written back in the library's own words, so that an alias and its name are one method. */
+/* One spec, written back in the library's own words, so that an alias and its name are one
+   method. */
 static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, size_t n)
 {
     posenc_spec list[POSENC_SPECS];
@@ -172,8 +175,8 @@ static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, si
     return 1;
 }
 
-/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by flag.
-   Returns how many; 0 after a mistake. */
+/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by
+   flag. Returns how many; 0 after a mistake. */
 static int read_specs(kit_args *a, const kit_list *pe, spec_text *spec)
 {
     int count = 0;
@@ -196,9 +199,10 @@ static int library_has(const char *name)
     return 0;
 }
 
-/* What is compared unless --pe says otherwise. On the grid the 2-D encodings are told how many columns
-   there are; a library without them compares the others. */
-static void default_encodings(char *list, size_t room, const settings *s, const task *k, int command)
+/* What is compared unless --pe says otherwise. On the grid the 2-D encodings are told how many
+   columns there are; a library without them compares the others. */
+static void default_encodings(char *list, size_t room, const settings *s, const task *k,
+                              int command)
 {
     static const char *const flat[] = { "sincos2d", "rope2d" };
     const char *some = "none sinusoidal learned relative continuous";
@@ -221,7 +225,8 @@ static int check_experiment(kit_args *a, const experiment *e)
         return kit_usage(a, "--seq-len %d is too short: the task %s needs %d", s->seq_len, k->name,
                          k->least_length);
     if (k->square && !task_side(s->seq_len))
-        return kit_usage(a, "--seq-len %d is not a square number, as the task %s needs: 16, 36, 64, ...",
+        return kit_usage(a, "--seq-len %d is not a square number, as the task %s needs: 16, 36, "
+                         "64, ...",
                          s->seq_len, k->name);
     if (s->vocab < k->least_vocab)
         return kit_usage(a, "--vocab %d is too small: the task %s needs %d", s->vocab, k->name,
@@ -331,8 +336,8 @@ static int open_experiments(kit_args *a, experiment *e, const settings *s)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* A smaller model, so that within the same minute it takes more steps: on balanced data learned needs
-   about 100 of them, and the full model gets no further than 60. */
+/* A smaller model, so that within the same minute it takes more steps: on balanced data learned
+   needs about 100 of them, and the full model gets no further than 60. */
 static void quick_settings(const kit_args *a, settings *s)
 {
     if (!kit_given(a, "epochs")) s->epochs = 4;
@@ -384,7 +389,8 @@ static int check_settings(kit_args *a, settings *s)
         return kit_usage(a, "--data %s concerns the task pattern only, not %s", s->data, s->task);
     if (!s->data) s->data = a->command == COMPARE ? "both" : "plain";
     if (one && (strcmp(s->task, "all") == 0 || strcmp(s->data, "both") == 0))
-        return kit_usage(a, "train makes one run: name one --task and one kind of --data, or compare");
+        return kit_usage(a, "train makes one run: name one --task and one kind of --data, or "
+                         "compare");
     if (a->command != COMPARE && s->seeds > 1)
         return kit_usage(a, "--seeds %d needs compare: %s takes one seed", s->seeds,
                          a->commands[a->command].name);
@@ -420,7 +426,8 @@ int main(int argc, char **argv)
     };
     settings s = default_settings();
     kit_option options[] = {
-        kit_several("pe",       &s.pe, "SPEC",       "name[:key=value,...][+...]; blanks between several"),
+        kit_several("pe",       &s.pe, "SPEC",
+                    "name[:key=value,...][+...]; blanks between several"),
         kit_choice("task",      &s.task, "pattern|sorting|distance|grid|all", "what is to be seen"),
         kit_choice("data",      &s.data, "plain|balanced|both",
                    "pattern only: whether token counts tell the class [compare: both; else plain]"),
@@ -429,22 +436,22 @@ int main(int argc, char **argv)
         kit_real("lr",          &s.lr, 0, 10,        "learning rate"),
         kit_real("weight-decay", &s.decay, 0, 10,    "AdamW's decay of the weights"),
         kit_real("clip",        &s.clip, 0, 1e9,     "largest norm of the gradients; 0: no limit"),
-        kit_real("dropout",     &s.dropout, 0, 1,    "share dropped in embedding, map, branches, FFN"),
+        kit_real("dropout",     &s.dropout, 0, 1,    "share dropped: embedding, map, branch, FFN"),
         kit_real("embedding-init", &s.embedding_init, 1e-6, 10,
                  "standard deviation of the token embedding at the start"),
         kit_int("d-model",      &s.d_model, 1, 8192, "width of the model"),
         kit_int("heads",        &s.heads, 1, 1024,   "attention heads; must divide the width"),
         kit_int("layers",       &s.layers, 1, 1024,  "blocks"),
         kit_int("ffn",          &s.ffn, 1, 65536,    "hidden width of a block's FFN"),
-        kit_int("seq-len",      &s.seq_len, 1, 4096, "tokens in a sequence; grid: a square number, 64"),
+        kit_int("seq-len",      &s.seq_len, 1, 4096, "tokens in a sequence; grid: a square, 64"),
         kit_int("vocab",        &s.vocab, 2, 65536,  "tokens there are; 0 is padding"),
         kit_int("train",        &s.train, 1, 9999999, "training sequences"),
         kit_int("val",          &s.val, 1, 9999999,  "validation sequences"),
         kit_u64("seed",         &s.seed,             "of data, weights, order and dropout"),
         kit_int("seeds",        &s.seeds, 1, 1000,   "compare: so many seeds, from --seed on"),
         kit_int("threads",      &s.threads, 0, 1024, "0: all cores; changes no figure"),
-        kit_choice("precision", &s.precision, "fp32|bf16", "of the products; this build: fp32 only"),
-        kit_choice("device",    &s.device, "auto|cpu|cuda", "this build: the CPU only"),
+        kit_choice("precision", &s.precision, "fp32|bf16", "of the products; here fp32 only"),
+        kit_choice("device",    &s.device, "auto|cpu|cuda", "here the CPU only"),
         kit_word("out",         &s.out, "DIR",
                  "[results/pattern; train: results/pattern/SPEC; generate: results/pattern/data]"),
         kit_switch("resume",    &s.resume,           "go on from the checkpoints in --out"),
@@ -459,9 +466,10 @@ int main(int argc, char **argv)
     a.summary = "pattern: which positional encoding lets a transformer see where a value stands?";
     a.commands = commands;
     a.options = options;
-    a.closing = "Without --pe, train takes learned; compare takes none sinusoidal learned relative\n"
-                "continuous and, without --quick, t5 alibi rope lrope; on the grid none sinusoidal\n"
-                "learned rope and the 2-D encodings. Without --resume a run begins anew.\n\n"
+    a.closing = "Without --pe, train takes learned; compare takes none sinusoidal learned\n"
+                "relative continuous and, without --quick, t5 alibi rope lrope; on the grid none\n"
+                "sinusoidal learned rope and the 2-D encodings. Without --resume a run begins\n"
+                "anew.\n\n"
                 "  pattern train --pe rope --epochs 3\n"
                 "  pattern compare --task all --seeds 3\n"
                 "  pattern compare --quick --pe \"none learned+alibi rope:base=100\"";

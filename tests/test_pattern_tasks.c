@@ -1,6 +1,6 @@
-/* The data of the pattern demo: labels follow from the tokens by a check that shares no code with what
-   made them, classes are about equally frequent, token counts say nothing where they should not, and the
-   same seed gives the same data. */
+/* The data of the pattern demo: labels follow from the tokens by a check that shares no code with
+   what made them, classes are about equally frequent, token counts say nothing where they should
+   not, and the same seed gives the same data. */
 #define _POSIX_C_SOURCE 200809L
 #include "posenc.h"
 #include "check.h"
@@ -24,11 +24,12 @@ static int only_place(const int *x, int T, int value)
     return n == 1 ? at : -1;
 }
 
-/* ---- an independent label for each task; -1: this sequence should not exist ------------------- */
+/* ---- an independent label for each task; -1: this sequence should not exist ------------------ */
 
 static int label_of_pattern(const int *x, int T)
 {
-    int first = x[3] == 5 && x[7] == 8, second = x[5] == 3 && x[10] == 9, third = x[15] == 7 && x[20] == 4;
+    int first = x[3] == 5 && x[7] == 8, second = x[5] == 3 && x[10] == 9;
+    int third = x[15] == 7 && x[20] == 4;
     if (T < 21 || first + second + third != 1) return -1;
     return second ? 1 : third ? 2 : 0;
 }
@@ -67,7 +68,8 @@ static int label_of_distance(const int *x, int T)
 static int label_of_grid(const int *x, int T)
 {
     int five = only_place(x, T, 5), eight = only_place(x, T, 8);
-    if (T != 64 || five < 0 || eight < 0 || five % 8 == eight % 8 || five / 8 == eight / 8) return -1;
+    if (T != 64 || five < 0 || eight < 0) return -1;
+    if (five % 8 == eight % 8 || five / 8 == eight / 8) return -1;
     int left = five % 8 < eight % 8, above = five / 8 < eight / 8;
     return left ? (above ? 3 : 2) : above ? 1 : 0;
 }
@@ -76,7 +78,7 @@ static int (*const label_of[TASK_COUNT])(const int *, int) = {
     label_of_balanced, label_of_pattern, label_of_sorting, label_of_distance, label_of_grid
 };
 
-/* ---- what holds for every task ---------------------------------------------------------------- */
+/* ---- what holds for every task --------------------------------------------------------------- */
 
 TEST labels_follow_from_the_tokens(int which)
 {
@@ -84,7 +86,8 @@ TEST labels_follow_from_the_tokens(int which)
     int wrong = 0, outside = 0;
     for (int i = 0; i < d.count; i++) {
         wrong += label_of[which](sequence(&d, i), d.length) != d.labels[i];
-        for (int t = 0; t < d.length; t++) outside += sequence(&d, i)[t] < 1 || sequence(&d, i)[t] >= VOCAB;
+        for (int t = 0; t < d.length; t++)
+            outside += sequence(&d, i)[t] < 1 || sequence(&d, i)[t] >= VOCAB;
     }
     dataset_free(&d);
     ASSERT_EQ_FMT(0, wrong, "%d");
@@ -120,8 +123,8 @@ TEST the_same_seed_gives_the_same_data(int which)
     PASS();
 }
 
-/* No validation sequence is one of the training sequences: drawn independently they could be, but with
-   so many tokens that does not happen. */
+/* No validation sequence is one of the training sequences: drawn independently they could be, but
+   with so many tokens that does not happen. */
 TEST validation_is_not_training(int which)
 {
     dataset train = make(which, KIT_RANDOM_TRAIN, 3), val = make(which, KIT_RANDOM_VALIDATION, 3);
@@ -154,7 +157,7 @@ TEST marks_are_where_the_answer_is(int which)
     PASS();
 }
 
-/* ---- what holds for one ----------------------------------------------------------------------- */
+/* ---- what holds for one ---------------------------------------------------------------------- */
 
 /* Every class has exactly the six values once, and the others as often as any other class. */
 TEST balanced_counts_do_not_tell_the_class(void)
@@ -180,19 +183,21 @@ TEST rules_get_what_they_must(void)
 {
     dataset balanced = make(0, KIT_RANDOM_VALIDATION, 1), plain = make(1, KIT_RANDOM_VALIDATION, 1);
     double bag = rule_accuracy(RULE_COUNTS, &balanced), leak = rule_accuracy(RULE_COUNTS, &plain);
-    double order = rule_accuracy(RULE_SIGNED, &balanced), apart = rule_accuracy(RULE_UNSIGNED, &balanced);
+    double order = rule_accuracy(RULE_SIGNED, &balanced);
+    double apart = rule_accuracy(RULE_UNSIGNED, &balanced);
     dataset_free(&balanced);
     dataset_free(&plain);
     ASSERT_LTE(fabs(bag - 1.0 / 3), 1e-9);
     ASSERT_GT(leak, 0.55);
     ASSERT_LT(leak, 0.80);
-    ASSERT_GT(order, apart);                       /* knowing which comes first is worth something */
+    ASSERT_GT(order, apart);                  /* knowing which comes first is worth something */
     ASSERT_GT(apart, 0.85);
     ASSERT_LT(order, 1.0);
     PASS();
 }
 
-/* Half of the unsorted sequences are one exchange from order: sorting them moves two tokens only. */
+/* Half of the unsorted sequences are one exchange from order: sorting them moves two tokens
+   only. */
 TEST half_of_the_unsorted_lack_one_exchange(void)
 {
     dataset d = make(2, KIT_RANDOM_TRAIN, 17);
@@ -202,7 +207,7 @@ TEST half_of_the_unsorted_lack_one_exchange(void)
         if (d.labels[i] == 1) continue;
         memcpy(x, sequence(&d, i), sizeof x);
         for (int a = 1; a < 32; a++)
-            for (int b = a; b > 0 && x[b] < x[b - 1]; b--) { int k = x[b]; x[b] = x[b - 1]; x[b - 1] = k; }
+            for (int b = a; b > 0 && x[b] < x[b - 1]; b--) task_swap(x, b, b - 1);
         for (int t = 0; t < 32; t++) moved += x[t] != sequence(&d, i)[t];
         unsorted++;
         near += moved == 2;

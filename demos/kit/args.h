@@ -1,8 +1,8 @@
 /* kit/args.h - the command line: sub-commands and flags from one table
 
-   --key value and --key=value are the same. --help shows every flag with its default, which is whatever
-   the variable holds when kit_args_read is called. Anything wrong is one sentence on stderr and exit
-   code 2; an unknown flag is answered with the nearest right one. */
+   --key value and --key=value are the same. --help shows every flag with its default, which is
+   whatever the variable holds when kit_args_read is called. Anything wrong is one sentence on
+   stderr and exit code 2; an unknown flag is answered with the nearest right one. */
 #ifndef KIT_ARGS_H
 #define KIT_ARGS_H
 
@@ -99,9 +99,12 @@ static inline kit_option kit_several(const char *name, kit_list *value, const ch
     return kit__option(name, KIT_LIST, value, word, help);
 }
 
-static inline kit_option kit_no_more(void) { return kit__option(NULL, KIT_SWITCH, NULL, NULL, NULL); }
+static inline kit_option kit_no_more(void)
+{
+    return kit__option(NULL, KIT_SWITCH, NULL, NULL, NULL);
+}
 
-typedef struct kit_command { const char *name, *help; } kit_command;      /* NULL name ends the table */
+typedef struct kit_command { const char *name, *help; } kit_command;  /* NULL name ends the table */
 
 typedef struct kit_args {
     const char *program;                   /* "pattern"                                           */
@@ -202,7 +205,7 @@ static inline void kit__help(const kit_args *a)
                          o->choices ? o->choices
                          : o->word  ? o->word
                                     : "");
-        if (n > 22) printf("  %s\n  %-22s %s", left, "", o->help);       /* two lines if it must be */
+        if (n > 22) printf("  %s\n  %-22s %s", left, "", o->help);   /* two lines if it must be */
         else printf("  %-22s %s", left, o->help);
         kit__print_default(o);
         printf("\n");
@@ -255,7 +258,8 @@ static inline int kit__read_u64(kit_args *a, kit_option *o, const char *text)
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     if (end == text || *end || errno || strchr(text, '-'))      /* strtoull would wrap -1 round */
-        return kit_usage(a, "--%s takes a whole number from 0 to 2^64 - 1, not '%s'", o->name, text);
+        return kit_usage(a, "--%s takes a whole number from 0 to 2^64 - 1, not '%s'",
+                         o->name, text);
     *(uint64_t *)o->value = v;
     return 1;
 }
@@ -295,7 +299,8 @@ static inline int kit__read_value(kit_args *a, kit_option *o, const char *text)
     return 0;
 }
 
-/* argv[i] is a flag: reads it and its value; returns how many words were used, 0 after a mistake. */
+/* argv[i] is a flag: reads it and its value; returns how many words were used, 0 after a
+   mistake. */
 static inline int kit__read_flag(kit_args *a, char **argv, int i, int argc)
 {
     const char *typed = argv[i] + 2, *equals = strchr(typed, '=');
@@ -333,7 +338,10 @@ static inline int kit_args_read(kit_args *a, int argc, char **argv)
     a->operands.count = 0;
     a->exit_code = 0;
     for (int i = 1; i < argc; i++)                              /* --help wins wherever it stands */
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) { kit__help(a); return 0; }
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            kit__help(a);
+            return 0;
+        }
 
     for (int i = 1, words; i < argc; i += words) {
         words = 1;

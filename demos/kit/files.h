@@ -1,7 +1,7 @@
 /* kit/files.h - text that grows, folders, and files that appear whole or not at all
 
-   A function that can fail returns 1 when it worked and 0 when it did not; then *why holds one sentence
-   for the person at the terminal.
+   A function that can fail returns 1 when it worked and 0 when it did not; then *why holds one
+   sentence for the person at the terminal.
 
    Everything a demo writes is first built in memory (kit_text) and then saved in one piece:
    temporary file, fsync, rename. Whoever reads results/ during a run, or after a power cut, finds
@@ -39,8 +39,8 @@ KIT_FORMAT(2, 3) static inline int kit_fail(kit_error *why, const char *format, 
     return 0;
 }
 
-/* count items of size bytes, all zero; free() them. A demo that runs out of memory has nothing better
-   to do than say so: its checkpoints are on disk. */
+/* count items of size bytes, all zero; free() them. A demo that runs out of memory has nothing
+   better to do than say so: its checkpoints are on disk. */
 static inline void *kit_new(size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size);
@@ -53,7 +53,7 @@ static inline void *kit_new(size_t count, size_t size)
    Also holds bytes (a PNG). All zero is an empty one. */
 
 typedef struct kit_text {
-    char *data;                            /* ends in a 0 that size does not count; NULL when empty */
+    char *data;                            /* ends in a 0 that size does not count; NULL: empty */
     size_t size, room;
 } kit_text;
 
@@ -134,7 +134,8 @@ static inline int kit_make_folders(const char *path, kit_error *why)
 }
 
 /* folder/name */
-static inline int kit_join(char path[KIT_PATH], const char *folder, const char *name, kit_error *why)
+static inline int kit_join(char path[KIT_PATH], const char *folder, const char *name,
+                           kit_error *why)
 {
     int n = snprintf(path, KIT_PATH, "%s/%s", folder, name);
     if (n < 0 || n >= KIT_PATH)
@@ -192,7 +193,8 @@ static inline int kit__is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* The temporary name is always the same: what a killed program left behind, the next save takes away. */
+/* The temporary name is always the same: what a killed program left behind, the next save takes
+   away. */
 static inline int kit_save_bytes(const char *path, const void *bytes, size_t n, kit_error *why)
 {
     char temporary[KIT_PATH];
@@ -219,7 +221,8 @@ static inline int kit_save(const char *path, const kit_text *t, kit_error *why)
 }
 
 /* the same as folder/name */
-static inline int kit_save_in(const char *folder, const char *name, const kit_text *t, kit_error *why)
+static inline int kit_save_in(const char *folder, const char *name, const kit_text *t,
+                              kit_error *why)
 {
     char path[KIT_PATH];
     return kit_join(path, folder, name, why) && kit_save(path, t, why);

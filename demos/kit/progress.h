@@ -1,8 +1,8 @@
 /* kit/progress.h - how far, how long still; and Ctrl-C
 
-   On a terminal: one line that redraws itself on stderr. Piped: a plain line after ten seconds, then
-   ever more rarely, so that a log stays readable. Quiet: nothing. Figures that matter go to stdout,
-   never through here. */
+   On a terminal: one line that redraws itself on stderr. Piped: a plain line after ten seconds,
+   then ever more rarely, so that a log stays readable. Quiet: nothing. Figures that matter go to
+   stdout, never through here. */
 #ifndef KIT_PROGRESS_H
 #define KIT_PROGRESS_H
 
@@ -35,13 +35,14 @@ static inline void kit_say_seconds(char *text, size_t room, double seconds)
 
 typedef struct kit_progress {
     const char *label;
-    long total, skipped;                   /* skipped: done before this run began (a resumed one)   */
+    long total, skipped;                   /* skipped: done before this run began (a resumed one) */
     double started, drawn;
-    int mode;                              /* 0 quiet, 1 terminal, 2 plain lines                     */
-    int visible;                           /* 1: a line stands on the terminal and must be cleared   */
+    int mode;                              /* 0 quiet, 1 terminal, 2 plain lines                  */
+    int visible;                           /* 1: a line stands on the terminal, to be cleared */
 } kit_progress;
 
-static inline kit_progress kit_progress_begin(const char *label, long total, long skipped, int quiet)
+static inline kit_progress kit_progress_begin(const char *label, long total, long skipped,
+                                              int quiet)
 {
     kit_progress p;
     memset(&p, 0, sizeof p);
@@ -83,7 +84,7 @@ static inline void kit_progress_at(kit_progress *p, long done, const char *note)
         fprintf(stderr, "%s\n", line);
         return;
     }
-    fprintf(stderr, "\r%-78.78s", line);   /* 78: narrow enough never to wrap, which would break \r */
+    fprintf(stderr, "\r%-78.78s", line);   /* 78: never wraps, which would break \r */
     fflush(stderr);
     p->visible = 1;
 }

@@ -1,7 +1,7 @@
 /* kit/random.h - random numbers for data: a pure function of seed, purpose and index
 
-   Item 17 of a data set is the same whether or not items 0..16 were ever made, in any order and on any
-   machine. Include posenc.h first: its counter-based posenc_philox does the work. */
+   Item 17 of a data set is the same whether or not items 0..16 were ever made, in any order and on
+   any machine. Include posenc.h first: its counter-based posenc_philox does the work. */
 #ifndef KIT_RANDOM_H
 #define KIT_RANDOM_H
 

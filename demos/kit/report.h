@@ -1,8 +1,9 @@
 /* kit/report.h - one story, told twice: report.html and report.md
 
-   The page is a single file without scripts or links to elsewhere: pictures are inside it, it follows
-   the reader's light or dark setting and reads on a phone (wide tables and pictures scroll by
-   themselves, the page never does). The Markdown has the same words and points to the files beside it.
+   The page is a single file without scripts or links to elsewhere: pictures are inside it, it
+   follows the reader's light or dark setting and reads on a phone (wide tables and pictures scroll
+   by themselves, the page never does). The Markdown has the same words and points to the files
+   beside it.
 
    In texts `like this` is code and **like this** is strong, in both. */
 #ifndef KIT_REPORT_H
@@ -15,11 +16,11 @@
 typedef struct kit_report { kit_text html, md; } kit_report;
 
 typedef struct kit_table {
-    const char *const *head;               /* (cols)                                                  */
-    const char *const *cell;               /* (rows, cols)                                            */
+    const char *const *head;               /* (cols)                                              */
+    const char *const *cell;               /* (rows, cols)                                        */
     int rows, cols;
-    int bar_column;                        /* draws a bar behind the numbers of this column; 0: none  */
-    const double *bar;                     /* (rows) its length, 0..1                                 */
+    int bar_column;                        /* draws a bar behind the numbers of this column; 0: no */
+    const double *bar;                     /* (rows) its length, 0..1                             */
 } kit_table;
 
 /* 602115 as 602,115 */
@@ -85,8 +86,9 @@ static inline void kit_report_begin(kit_report *r, const char *title)
         "0}table{border-collapse:collapse;font-size:.95rem;min-width:100%}\n"
         "th,td{padding:.4rem .7rem;border-bottom:1px solid "
         "var(--line);text-align:left;white-space:nowrap}\n"
-        "td.l{white-space:normal;min-width:9rem}th{color:var(--soft);font-weight:600;white-space:normal;vertical-align:bottom}.n{text-"
-        "align:right;font-variant-numeric:tabular-nums}\n"
+        "td.l{white-space:normal;min-width:9rem}th{color:var(--soft);font-weight:600;white-"
+        "space:normal;vertical-align:bottom}.n{text-align:right;"
+        "font-variant-numeric:tabular-nums}\n"
         "figure{margin:1.4rem 0}figcaption{color:var(--soft);font-size:.93rem;margin-top:.4rem}\n"
         "figure img{display:block;background:#fff;border:1px solid "
         "var(--line);border-radius:8px;box-sizing:border-box;max-width:100%}\n"
@@ -228,18 +230,18 @@ static inline void kit__report_caption(kit_report *r, const char *file, const ch
     kit_put(&r->md, "![%s](%s)\n\n%s%s", alt, file, caption, *caption ? "\n\n" : "");
 }
 
-/* file: the same picture beside the report, for the Markdown. alt: what it shows, for those who cannot
-   see it. */
-static inline void kit_report_svg(kit_report *r, const kit_text *svg, const char *file, const char *alt,
-                                  const char *caption)
+/* file: the same picture beside the report, for the Markdown. alt: what it shows, for those who
+   cannot see it. */
+static inline void kit_report_svg(kit_report *r, const kit_text *svg, const char *file,
+                                  const char *alt, const char *caption)
 {
     kit_put_string(&r->html, "<figure>");
     kit_put_bytes(&r->html, svg->data, svg->size);
     kit__report_caption(r, file, alt, caption);
 }
 
-static inline void kit_report_png(kit_report *r, const kit_text *png, const char *file, const char *alt,
-                                  const char *caption)
+static inline void kit_report_png(kit_report *r, const kit_text *png, const char *file,
+                                  const char *alt, const char *caption)
 {
     kit_put_string(&r->html, "<figure><div class=\"wide\"><img alt=\"");
     kit_put_escaped(&r->html, alt);

@@ -6,9 +6,9 @@
 #include "kit/png.h"
 #include <sys/statvfs.h>
 
-enum { CHECK_MEGABYTES = 300 };            /* a full comparison of both kinds of data leaves about 200 */
+enum { CHECK_MEGABYTES = 300 };            /* a whole comparison leaves about 200 */
 
-/* Prints a line; returns ok, so that verdicts can be added up. what: "" for facts that cannot fail. */
+/* Prints a line; returns ok, so that verdicts can be added up. */
 KIT_FORMAT(3, 4) static int check_line(int ok, const char *name, const char *format, ...)
 {
     char text[KIT_PATH + 600];
@@ -43,14 +43,14 @@ static int check_threads(int wanted)
     return check_line(here >= 1, "threads", "%d used, with OpenMP", wanted > 0 ? wanted : here);
 #else
     (void)wanted;
-    return check_line(here == 1, "threads", "1: compiled without -fopenmp, all else is as it should be");
+    return check_line(here == 1, "threads", "1: compiled without -fopenmp");
 #endif
 }
 
 /* ---- a gradient ------------------------------------------------------------------------------
-   A tiny model with three encodings that enter at three places. Along u = g/|g| the loss must rise by
-   |g| per unit of length: (loss(w + h u) - loss(w - h u)) / 2h against |g|. In float a loss of about 1
-   carries a noise of 1e-7, so h = 0.01 leaves the difference some thousand times above it. */
+   A tiny model with three encodings that enter at three places. Along u = g/|g| the loss must rise
+   by |g| per unit of length: (loss(w + h u) - loss(w - h u)) / 2h against |g|. In float a loss of
+   about 1 carries a noise of 1e-7, so h = 0.01 is far above it. */
 
 typedef struct check_model {
     posenc_model *model;
@@ -117,7 +117,8 @@ static int check_gradient(void)
     if (!went) return check_line(0, "gradient", "%s", said.text);
     double numeric = (up - down) / (2 * h), larger = norm > fabs(numeric) ? norm : fabs(numeric);
     return check_line(fabs(numeric - norm) <= 1e-3 * larger, "gradient",
-                      "%.6f by backward, %.6f by finite differences (within 0.1 %%)", norm, numeric);
+                      "%.6f by backward, %.6f by finite differences (within 0.1 %%)",
+                      norm, numeric);
 }
 
 /* ---- the disk -------------------------------------------------------------------------------- */

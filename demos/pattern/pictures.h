@@ -2,7 +2,7 @@
 
        draw_attention      a run's own picture; also fills its mean_map and picture
        draw_side_by_side   all encodings of an experiment on one sheet
-       draw_curves         their accuracy by epoch                                                    */
+       draw_curves         their accuracy by epoch */
 #ifndef PATTERN_PICTURES_H
 #define PATTERN_PICTURES_H
 
@@ -26,7 +26,8 @@ static void number_names(const char *name[MOST], char room[MOST][16], const char
 
 static int at_most(int n, int most) { return n < most ? n : most; }
 
-/* The sequence to show: of the first few, the first with the fewest places to look at, but with some. */
+/* The sequence to show: of the first few, the first with the fewest places to look at, but with
+   some. */
 static int shown_sequence(const run *r, unsigned char *mark)
 {
     int T = r->set->seq_len, best = 0, fewest = T + 1, look = at_most(r->val->count, 50);
@@ -51,7 +52,7 @@ static kit_sheet attention_sheet(const run *r, const unsigned char *mark, int po
     sheet.x_label = "key position";
     sheet.y_label = "query position";
     sheet.value_label = "attention weight";
-    sheet.power = 0.5;                     /* most weights are near 1/T: the root spreads them out */
+    sheet.power = 0.5;                     /* most weights are near 1/T: the root spreads them */
     return sheet;
 }
 
@@ -73,8 +74,8 @@ static int draw_heads(run *r, const float *maps, kit_error *why)
     number_names(layer, layer_room, "layer", sheet.rows);
     number_names(head, head_room, "head", sheet.cols);
     snprintf(title, sizeof title, "Attention of every head: %.80s", r->spec);
-    snprintf(about, sizeof about, "a validation sequence of class %d; triangles point at the places "
-             "that decide it", label);
+    snprintf(about, sizeof about, "a validation sequence of class %d; triangles point at the "
+             "places that decide it", label);
     sheet.title = title;
     sheet.subtitle = about;
     sheet.map = map;
@@ -152,13 +153,15 @@ static int draw_side_by_side(experiment *e, kit_error *why)
 static int draw_curves(experiment *e, kit_error *why)
 {
     size_t epochs = (size_t)e->set.epochs;
-    double *x = (double *)kit_new(epochs * (size_t)(e->methods + 1), sizeof(double)), *y = x + epochs;
+    double *x = (double *)kit_new(epochs * (size_t)(e->methods + 1), sizeof(double));
+    double *y = x + epochs;
     kit_series *line = (kit_series *)kit_new((size_t)e->methods, sizeof *line);
     kit_chart chart;
     char title[96];
     for (size_t i = 0; i < epochs; i++) x[i] = (double)i + 1;
     for (int m = 0; m < e->methods; m++, y += epochs) {
-        for (size_t i = 0; i < epochs; i++) y[i] = mean_after(&e->run[m * e->seeds], e->seeds, (int)i);
+        const run *r = &e->run[m * e->seeds];
+        for (size_t i = 0; i < epochs; i++) y[i] = mean_after(r, e->seeds, (int)i);
         line[m].name = e->spec[m];
         line[m].x = x;
         line[m].y = y;

@@ -1,8 +1,8 @@
 /* pattern/report.h - what the reader gets: tables on the terminal, and the report
 
-   The question is "which positional encoding should I use, and what goes wrong without one?". Sentences
-   are chosen by the figures of this very run: a result that did not happen is not explained. Figures
-   that others published stand in one table, named as such. */
+   The question is "which positional encoding should I use, and what goes wrong without one?".
+   Sentences are chosen by the figures of this very run: a result that did not happen is not
+   explained. Figures that others published stand in one table, named as such. */
 #ifndef PATTERN_REPORT_H
 #define PATTERN_REPORT_H
 
@@ -15,7 +15,8 @@ enum { BLIND, PARTLY, SEES };              /* at chance; better than that; 99 % 
 
 static double chance(const experiment *e) { return 1.0 / e->task->classes; }
 
-/* how far luck moves the accuracy of a guesser: one standard deviation of the mean over the seeds */
+/* how far luck moves the accuracy of a guesser: one standard deviation of the mean over the
+   seeds */
 static double luck(const experiment *e)
 {
     return sqrt(chance(e) * (1 - chance(e)) / ((double)e->set.val * e->seeds));
@@ -168,13 +169,14 @@ static void report_without(kit_report *p, const experiment *e)
     const method *none = find_method(e, "none");
     if (!none) return;
     if (outcome(e, none) == BLIND)
-        kit_report_text(p, "**Without positions** the model gets **%.1f %%** of unseen sequences right: "
-                        "guessing among %d classes gives %.1f %%. To a transformer without positions a "
-                        "sequence is a bag of tokens, and here the bag does not tell the class.",
+        kit_report_text(p, "**Without positions** the model gets **%.1f %%** of unseen sequences "
+                        "right: guessing among %d classes gives %.1f %%. To a transformer without "
+                        "positions a sequence is a bag of tokens, and here the bag does not tell "
+                        "the class.",
                         100 * none->mean, e->task->classes, 100 * chance(e));
     else
-        kit_report_text(p, "**Without positions** the model gets **%.1f %%** of unseen sequences right, "
-                        "where guessing among %d classes gives %.1f %%.", 100 * none->mean,
+        kit_report_text(p, "**Without positions** the model gets **%.1f %%** of unseen sequences "
+                        "right, where guessing among %d classes gives %.1f %%.", 100 * none->mean,
                         e->task->classes, 100 * chance(e));
 }
 
@@ -204,13 +206,13 @@ static void report_advice(kit_report *p, const experiment *e)
     if (isfinite(first)) {
         char when[32];
         say_epochs(when, first);
-        kit_report_text(p, "**Which one?** First to 99 %% here: %.3000s (%s). What this experiment does "
-                        "not measure: sequences longer than those trained on. There a learned table has "
-                        "no rows left, while encodings that enter at the query and key or at the score "
-                        "can still be asked.", names.data, when);
+        kit_report_text(p, "**Which one?** First to 99 %% here: %.3000s (%s). What this experiment "
+                        "does not measure: sequences longer than those trained on. There a learned "
+                        "table has no rows left, while encodings that enter at the query and key "
+                        "or at the score can still be asked.", names.data, when);
     } else {
-        kit_report_text(p, "**Which one?** No encoding got to 99 %% in %d epoch%s, so the order below is "
-                        "one of speed; longer training may change it.", e->set.epochs,
+        kit_report_text(p, "**Which one?** No encoding got to 99 %% in %d epoch%s, so the order "
+                        "below is one of speed; longer training may change it.", e->set.epochs,
                         e->set.epochs > 1 ? "s" : "");
     }
     kit_text_free(&names);
@@ -222,14 +224,14 @@ static void report_opening(kit_report *p, const experiment *e)
     report_without(p, e);
     if (e->methods > 1) report_ranking(p, e);
     if (e->methods > 1) report_advice(p, e);
-    kit_report_text(p, "%d seed%s, %d epoch%s of %d training sequences, %d validation sequences. Every "
-                    "accuracy is that of the last epoch, not of the best one%s.", e->seeds,
+    kit_report_text(p, "%d seed%s, %d epoch%s of %d training sequences, %d validation sequences. "
+                    "Every accuracy is that of the last epoch, not of the best one%s.", e->seeds,
                     e->seeds > 1 ? "s" : "", s->epochs, s->epochs > 1 ? "s" : "", s->train, s->val,
                     e->seeds > 1 ? ", and a mean over the seeds" : "");
     if (s->quick)
-        kit_report_text(p, "This is the **quick** version, made to end within a minute: an encoding "
-                        "that is behind here may only be slower. `pattern compare` without "
-                        "`--quick` trains to the end.");
+        kit_report_text(p, "This is the **quick** version, made to end within a minute: an "
+                        "encoding that is behind here may only be slower. `pattern compare` "
+                        "without `--quick` trains to the end.");
 }
 
 /* ---- balanced and plain ---------------------------------------------------------------------- */
@@ -257,21 +259,23 @@ static void report_both(kit_report *p, const experiment *balanced, const experim
     grid_report(p, &g);
 }
 
-/* Why `none` is where it is on plain data, from the counts of the very sequences it was judged by. */
+/* Why `none` is where it is on plain data, from the counts of the very sequences it was judged
+   by. */
 static void report_leak(kit_report *p, const experiment *plain)
 {
     double none = none_accuracy(plain), counts = rule_accuracy(RULE_COUNTS, &plain->val[0]);
-    kit_report_text(p, "In the plain data the bag tells a good deal: the two values of the true pair are "
-                    "always in it, those of the other pairs only by luck. A rule that sees nothing but "
-                    "how often each value occurs, and makes the best of it, gets **%.1f %%** of the "
-                    "validation sequences.", 100 * counts);
+    kit_report_text(p, "In the plain data the bag tells a good deal: the two values of the true "
+                    "pair are always in it, those of the other pairs only by luck. A rule that "
+                    "sees nothing but how often each value occurs, and makes the best of it, gets "
+                    "**%.1f %%** of the validation sequences.", 100 * counts);
     if (!isfinite(none)) return;
     if (none > counts + 3 * luck(plain))
-        kit_report_text(p, "`none` got %.1f %%, more than that: look for a fault before believing it.",
+        kit_report_text(p, "`none` got %.1f %%, more than that: look for a fault first.",
                         100 * none);
     else if (none > counts - 0.05)
-        kit_report_text(p, "`none` got %.1f %%: about all there is. On plain data two thirds is what no "
-                        "position at all is worth, and only what lies above counts.", 100 * none);
+        kit_report_text(p, "`none` got %.1f %%: about all there is. On plain data two thirds is "
+                        "what no position at all is worth, and only what lies above counts.",
+                        100 * none);
     else
         kit_report_text(p, "`none` got %.1f %%: not all of it, after %d epoch%s.", 100 * none,
                         plain->set.epochs, plain->set.epochs > 1 ? "s" : "");
@@ -290,20 +294,20 @@ static void report_rules(kit_report *p, const experiment *balanced, const experi
         say_percent(grid_at(&g, i, 1), balanced ? rule_accuracy(i, &balanced->val[0]) : NAN);
         say_percent(grid_at(&g, i, 2), plain ? rule_accuracy(i, &plain->val[0]) : NAN);
     }
-    kit_report_text(p, "How much can be had without knowing places? Three rules on the first seed's "
-                    "validation sequences, no training involved:");
+    kit_report_text(p, "How much can be had without knowing places? Three rules on the first "
+                    "seed's validation sequences, no training involved:");
     grid_report(p, &g);
-    kit_report_text(p, "The pairs stand 4, 5 and 5 places apart, so distances give most of the answer "
-                    "and places the rest. Encodings that know distances only can make up the "
-                    "difference because a sequence has two ends: a token with three neighbours to its "
-                    "left is at place 3.");
+    kit_report_text(p, "The pairs stand 4, 5 and 5 places apart, so distances give most of the "
+                    "answer and places the rest. Encodings that know distances only can make up "
+                    "the difference because a sequence has two ends: a token with three neighbours "
+                    "to its left is at place 3.");
 }
 
 static void report_data(kit_report *p, const experiment *balanced, const experiment *plain)
 {
     if (!balanced && !plain) return;
-    kit_report_heading(p, balanced && plain ? "Two kinds of data, and why guessing is not the control"
-                                            : "The data");
+    kit_report_heading(p, balanced && plain
+                       ? "Two kinds of data, and why guessing is not the control" : "The data");
     if (balanced) kit_report_text(p, "%s", balanced->task->about);
     if (plain) kit_report_text(p, "%s", balanced ? strstr(plain->task->about, "In the **plain**")
                                                  : plain->task->about);
@@ -330,7 +334,8 @@ static int only_encoding(const char *spec)
 static void explain_none(kit_text *t, const experiment *e, const method *m)
 {
     if (strcmp(e->task->data, "plain") == 0) {
-        kit_put(t, "Sees the counts and nothing else; what those are worth is in the table of rules.");
+        kit_put(t, "Sees the counts and nothing else; what those are worth is in the table of "
+                "rules.");
         return;
     }
     kit_put(t, "Sees a bag of tokens, and all bags are alike. ");
@@ -352,9 +357,10 @@ static void explain_embedding(kit_text *t, const experiment *e, const method *m,
     };
     const method *learned = find_method(e, "learned");
     kit_put(t, "The place is part of each token's vector, %s", end[outcome(e, m)]);
-    if (encoding == POSENC_CONTINUOUS && learned && learned->to_99 < (isfinite(m->to_99) ? m->to_99 : 1e9))
-        kit_put(t, " Later than `learned`: its network starts out with nearly the same vector for every "
-                "place, and they must drift apart first.");
+    double soon = isfinite(m->to_99) ? m->to_99 : HUGE_VAL;
+    if (encoding == POSENC_CONTINUOUS && learned && learned->to_99 < soon)
+        kit_put(t, " Later than `learned`: its network starts out with nearly the same vector for "
+                "every place, and they must drift apart first.");
 }
 
 /* Distances with their sign: rotations and learned biases. */
@@ -362,16 +368,16 @@ static void explain_distances(kit_text *t, const experiment *e, const method *m,
 {
     double rule = rule_accuracy(RULE_SIGNED, &e->val[0]);
     const char *how = encoding == POSENC_ROPE || encoding == POSENC_LROPE
-        ? "Query and key know how far apart they stand and which comes first: the 8 can ask for a 5 "
-          "four places before it."
-        : "Each head has a number of its own for a distance to the left and to the right, and can so "
-          "look a fixed number of places away.";
+        ? "Query and key know how far apart they stand and which comes first: the 8 can ask for a "
+          "5 four places before it."
+        : "Each head has a number of its own for a distance to the left and to the right, and can "
+          "so look a fixed number of places away.";
     kit_put_string(t, how);
     if (outcome(e, m) == BLIND)
         kit_put(t, " In this training the model did not begin to use it.");
     else if (m->mean > rule + 2 * luck(e))
-        kit_put(t, " Distances alone are worth %.1f %% (the second rule); what lies above comes from the "
-                "two ends of the sequence, by which a place can be told.", 100 * rule);
+        kit_put(t, " Distances alone are worth %.1f %% (the second rule); what lies above comes "
+                "from the two ends of the sequence, by which a place can be told.", 100 * rule);
     else
         kit_put(t, " Distances alone are worth %.1f %% (the second rule): %.1f %% needs no places.",
                 100 * rule, 100 * m->mean);
@@ -379,14 +385,15 @@ static void explain_distances(kit_text *t, const experiment *e, const method *m,
 
 static void explain_alibi(kit_text *t, const experiment *e, const method *m)
 {
-    kit_put(t, "A fixed penalty that grows with the distance and is the same to the left and to the "
-            "right: no head can pick out one distance, nor tell before from after. ");
+    kit_put(t, "A fixed penalty that grows with the distance and is the same to the left and to "
+            "the right: no head can pick out one distance, nor tell before from after. ");
     if (outcome(e, m) == BLIND) kit_put(t, "Nothing is left to tell the classes apart.");
     else if (outcome(e, m) == PARTLY)
         kit_put(t, "What it has comes from nearness and from the two ends, where a token has fewer "
                 "neighbours on one side.");
     else
-        kit_put(t, "It got there all the same: nearness to other tokens and to the two ends was enough.");
+        kit_put(t, "It got there all the same: nearness to other tokens and to the two ends was "
+                "enough.");
 }
 
 /* The pattern task only: its sentences speak of pairs and places. */
@@ -429,12 +436,13 @@ static void report_axes(kit_report *p, const experiment *e)
     const method *two = best_by_axes(e, 1), *one = best_by_axes(e, 0);
     if (!two || !one) return;
     double ahead = two->mean - one->mean;
-    kit_report_text(p, "The best encoding that knows rows and columns, `%s`, has %.1f %%; the best that "
-                    "knows one number for each place, `%s`, %.1f %%%s", two->spec, 100 * two->mean,
-                    one->spec, 100 * one->mean,
+    kit_report_text(p, "The best encoding that knows rows and columns, `%s`, has %.1f %%; the best "
+                    "that knows one number for each place, `%s`, %.1f %%%s",
+                    two->spec, 100 * two->mean, one->spec, 100 * one->mean,
                     ahead > 0.01 ? ". Here it pays to say what a row is."
                     : ahead < -0.01 ? ". Here knowing rows and columns did not help."
-                    : ": no difference to speak of; a square this small can be learnt place by place.");
+                    : ": no difference to speak of; a square this small can be learnt place by "
+                      "place.");
 }
 
 static void report_task(kit_report *p, const experiment *e, int first)
@@ -482,19 +490,20 @@ static void report_published(kit_report *p, const experiment *plain)
     }
     kit_report_heading(p, "Beside published figures (plain data)");
     kit_report_text(p, "The task, the sizes and the first five encodings are those of the project "
-                    "B-VARUN-REDDY/ml-positional-encoding on GitHub. It publishes two sets of figures "
-                    "that do not agree: those of its README, said to be the best of 20 epochs, and a "
-                    "table saved by its comparison script, which ran for one epoch.");
+                    "B-VARUN-REDDY/ml-positional-encoding on GitHub. It publishes two sets of "
+                    "figures that do not agree: those of its README, said to be the best of 20 "
+                    "epochs, and a table saved by its comparison script, which ran for one epoch.");
     grid_report(p, &g);
-    kit_report_text(p, "**What differs.** There token 0 is a value like any other, classes have equal "
-                    "numbers of sequences, the token embedding starts at 0.02 (ours at %g), weight decay "
-                    "is 1e-5 (ours %g), one epoch is 5000 sequences (ours %d) and the seed is 42. The "
-                    "published 35 %% for none is not what this data gives: counts alone are worth %.1f %% "
-                    "here, and that project's own saved table has 58.3 %%.", s->embedding_init, s->decay, s->train,
+    kit_report_text(p, "**What differs.** There token 0 is a value like any other, classes have "
+                    "equal numbers of sequences, the token embedding starts at 0.02 (ours at %g), "
+                    "weight decay is 1e-5 (ours %g), one epoch is 5000 sequences (ours %d) and the "
+                    "seed is 42. The published 35 %% for none is not what this data gives: counts "
+                    "alone are worth %.1f %% here, and that project's own saved table has 58.3 %%.",
+                    s->embedding_init, s->decay, s->train,
                     100 * rule_accuracy(RULE_COUNTS, &plain->val[0]));
-    kit_report_text(p, "**Parameters.** The README says 478K for learned. The layers of its code add up to "
-                    "602,115 with a table of 32 rows (vocabulary 20, width 128, 3 blocks of 8 heads with "
-                    "an FFN of 512, 3 classes), and so do ours at those sizes.");
+    kit_report_text(p, "**Parameters.** The README says 478K for learned. The layers of its code "
+                    "add up to 602,115 with a table of 32 rows (vocabulary 20, width 128, 3 blocks "
+                    "of 8 heads with an FFN of 512, 3 classes), and so do ours at those sizes.");
 }
 
 /* ---- pictures, encodings, settings ----------------------------------------------------------- */
@@ -506,9 +515,9 @@ static void report_sheet(kit_report *p, const experiment *e, int first)
     task_slug(slug, sizeof slug, e->task);
     say_task(name, e);
     snprintf(file, sizeof file, "%s%sattention.png", first ? "" : slug, first ? "" : "/");
-    snprintf(caption, sizeof caption, "The same sequence (%s) under each encoding, averaged over heads. "
-             "Rows of a map are the tokens that look, columns the tokens looked at; a bright stripe below "
-             "a triangle means that a deciding token is read.", name);
+    snprintf(caption, sizeof caption, "The same sequence (%s) under each encoding, averaged over "
+             "heads. Rows of a map are the tokens that look, columns the tokens looked at; a "
+             "bright stripe below a triangle means that a deciding token is read.", name);
     if (!first) kit_report_fold(p, name);
     kit_report_png(p, &e->sheet, file, "attention maps of all encodings side by side", caption);
     if (!first) kit_report_unfold(p);
@@ -528,7 +537,8 @@ static void report_pictures(kit_report *p, const experiment *e, int count)
         snprintf(summary, sizeof summary, "every head of %.120s", r->spec);
         snprintf(alt, sizeof alt, "attention maps of every head of %.100s", r->spec);
         if (!alone) kit_report_fold(p, summary);
-        kit_report_png(p, &r->picture, strcmp(e[0].folder, e[0].out) ? file : "attention.png", alt, "");
+        kit_report_png(p, &r->picture, strcmp(e[0].folder, e[0].out) ? file : "attention.png",
+                       alt, "");
         if (!alone) kit_report_unfold(p);
     }
 }
@@ -545,7 +555,7 @@ static void report_encodings(kit_report *p, const experiment *e, int count)
         for (int m = 0; m < e[i].methods; m++) {
             posenc_spec list[POSENC_SPECS];
             int parts = 0;
-            if (posenc_spec_parse(list, &parts, POSENC_SPECS, e[i].spec[m], NULL) != POSENC_OK) continue;
+            posenc_spec_parse(list, &parts, POSENC_SPECS, e[i].spec[m], NULL);
             for (int k = 0; k < parts; k++) used[list[k].encoding] = 1;
             if (parts == 0) used[POSENC_NONE] = 1;
         }
@@ -584,13 +594,15 @@ static void report_settings(kit_report *p, const experiment *e, int count)
     kit_text again = { NULL, 0, 0 };
     put_command(&again, e, count);
     kit_report_heading(p, "The same figures again");
-    kit_report_text(p, "%d pre-norm blocks, mean over the tokens, linear head; AdamW. On the same "
-                    "processor type, with any number of threads:", e[0].set.layers);
+    kit_report_text(p, "%d pre-norm block%s, mean over the tokens, linear head; AdamW. On the same "
+                    "processor type, with any number of threads:", e[0].set.layers,
+                    e[0].set.layers > 1 ? "s" : "");
     kit_report_code(p, again.data);
-    kit_report_text(p, "Beside this page: `summary.csv`, `seeds.csv`, `history.csv`, `history.jsonl`, "
-                    "`timing.csv` (seconds per epoch on your machine), `curves.svg` and the pictures%s; "
-                    "the checkpoints `last.safetensors` and `best.safetensors` of each run are in its "
-                    "folder.", count > 1 ? " of the first experiment; the others have a folder each" : "");
+    kit_report_text(p, "Beside this page: `summary.csv`, `seeds.csv`, `history.csv`, "
+                    "`history.jsonl`, `timing.csv` (seconds per epoch on your machine), "
+                    "`curves.svg` and the pictures%s. The checkpoints `last.safetensors` and "
+                    "`best.safetensors` of each run are in its folder.",
+                    count > 1 ? " of the first experiment; the others have a folder each" : "");
     kit_text_free(&again);
 }
 

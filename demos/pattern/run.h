@@ -19,15 +19,25 @@ typedef struct settings {
     int resume, quick, quiet;
 } settings;
 
-/* What decides the figures, as flags: printed in the report, and kept in a checkpoint so that --resume
-   cannot mix two experiments. The number of epochs is left out: a run may go on for longer. So are the
-   seed, the task and the length, which a list of runs has several of. */
+/* What decides the figures, as flags: printed in the report, and kept in a checkpoint so that
+   --resume cannot mix two experiments. The number of epochs is left out: a run may go on for
+   longer. So are the seed, the task and the length, which a list of runs has several of. */
 static void settings_print(kit_text *t, const settings *s)
 {
     kit_put(t, "--train %d --val %d --batch %d --lr %g --weight-decay %g --clip %g --dropout %g ",
             s->train, s->val, s->batch, s->lr, s->decay, s->clip, s->dropout);
     kit_put(t, "--d-model %d --heads %d --layers %d --ffn %d --vocab %d --embedding-init %g",
             s->d_model, s->heads, s->layers, s->ffn, s->vocab, s->embedding_init);
+}
+
+static dataset training_data(const settings *s, const task *k, uint64_t seed)
+{
+    return dataset_make(s->train, KIT_RANDOM_TRAIN, k, s->seq_len, s->vocab, seed);
+}
+
+static dataset validation_data(const settings *s, const task *k, uint64_t seed)
+{
+    return dataset_make(s->val, KIT_RANDOM_VALIDATION, k, s->seq_len, s->vocab, seed);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -56,10 +66,11 @@ typedef struct run {
     kit_text picture;                      /* PNG: attention of every head                        */
 } run;
 
-/* Why embedding_init is 0.2 unless told otherwise: what is added to the embedding should begin neither
-   drowned by the tokens nor drowning them, and a learned table begins at 0.02 while sine waves have 0.7.
-   Measured after 100 steps: with tokens at 0.02 sinusoidal is still at chance, with tokens at 1.0 learned
-   has hardly begun; 0.2, between the two, serves both. Encodings that enter elsewhere do not care. */
+/* Why embedding_init is 0.2 unless told otherwise: what is added to the embedding should begin
+   neither drowned by the tokens nor drowning them, and a learned table begins at 0.02 while sine
+   waves have 0.7. Measured after 100 steps: with tokens at 0.02 sinusoidal is still at chance, with
+   tokens at 1.0 learned has hardly begun; 0.2, between the two, serves both. Encodings that enter
+   elsewhere do not care. */
 static posenc_config run_config(const settings *s, const task *k, const char *spec, uint64_t seed)
 {
     posenc_config c;
@@ -90,7 +101,8 @@ static void spec_slug(char *slug, size_t room, const char *spec)
     slug[n] = 0;
 }
 
-/* Where the run lives. alone: its files go into folder itself, not into one of their own inside it. */
+/* Where the run lives. alone: its files go into folder itself, not into one of their own inside
+   it. */
 static int run_place(run *r, const char *folder, int alone, kit_error *why)
 {
     char name[128];
@@ -101,8 +113,9 @@ static int run_place(run *r, const char *folder, int alone, kit_error *why)
     return 1;
 }
 
-/* Without --resume everything begins anew. Old checkpoints go before the first run starts: otherwise a
-   run that is killed and resumed would meet, further down its list, those of an earlier experiment. */
+/* Without --resume everything begins anew. Old checkpoints go before the first run starts:
+   otherwise a run that is killed and resumed would meet, further down its list, those of an earlier
+   experiment. */
 static int run_forget(const run *r, kit_error *why)
 {
     static const char *const name[] = { "last.safetensors", "best.safetensors" };
@@ -145,7 +158,8 @@ static int run_open(run *r, kit_error *why)
     return 1;
 }
 
-/* Of a finished run the report needs figures and pictures, not the model nor the room for training. */
+/* Of a finished run the report needs figures and pictures, not the model nor the room for
+   training. */
 static void run_close_model(run *r)
 {
     posenc_model_free(r->model);
@@ -194,8 +208,8 @@ static void note_print(kit_text *t, const run *r)
 static const char *note_read_place(run *r, const char *line)
 {
     int used = 0, steps = steps_per_epoch(r);
-    int read = sscanf(line, "epochs %d step %d correct %ld best %d loss_sum %lf\n%n", &r->epochs_done,
-                      &r->step, &r->correct, &r->best, &r->loss_sum, &used);
+    int read = sscanf(line, "epochs %d step %d correct %ld best %d loss_sum %lf\n%n",
+                      &r->epochs_done, &r->step, &r->correct, &r->best, &r->loss_sum, &used);
     if (read != 5 || r->epochs_done < 0 || r->step < 0 || r->step >= steps) return NULL;
     if (r->best < -1 || r->best >= r->epochs_done) return NULL;
     uint64_t all = (uint64_t)r->epochs_done * (uint64_t)steps + (uint64_t)r->step;
@@ -230,8 +244,8 @@ static int note_same_settings(const run *r, const char *note, const char *path, 
     const char *theirs = note + flag, *mine = ours.data + flag;
     if (!same && flag == 0) kit_fail(why, "%s is not a checkpoint of this program", path);
     else if (!same)
-        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten", path,
-                 flag_letters(theirs), theirs, flag_letters(mine), mine);
+        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten",
+                 path, flag_letters(theirs), theirs, flag_letters(mine), mine);
     *length = ours.size;
     kit_text_free(&ours);
     return same;
@@ -284,7 +298,7 @@ static int run_resume(run *r, kit_error *why)
 {
     char path[KIT_PATH];
     posenc_error said;
-    size_t room = 4096 + 128 * (size_t)(r->set->epochs + 1000);    /* a longer note is cut, and fails */
+    size_t room = 4096 + 128 * (size_t)(r->set->epochs + 1000);   /* a longer note is cut, fails */
     if (!kit_join(path, r->folder, "last.safetensors", why)) return 0;
     if (!kit_exists(path)) return 1;
     char *note = (char *)kit_new(room, 1);

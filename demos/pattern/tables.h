@@ -1,7 +1,7 @@
 /* pattern/tables.h - figures: an experiment, its summary over seeds, CSV and JSON lines
 
-   An experiment is one row of the table of tasks with a list of encodings and a number of seeds: a run
-   for each encoding and seed. */
+   An experiment is one row of the table of tasks with a list of encodings and a number of seeds: a
+   run for each encoding and seed. */
 #ifndef PATTERN_TABLES_H
 #define PATTERN_TABLES_H
 
@@ -149,7 +149,7 @@ static void timing_csv(kit_text *t, const run *r, int count)
         }
 }
 
-/* ---- one row for each run, one for each encoding ---------------------------------------------- */
+/* ---- one row for each run, one for each encoding --------------------------------------------- */
 
 static void seeds_csv(kit_text *t, const run *r, int count)
 {

@@ -1,12 +1,12 @@
 /* pattern/tasks.h - what the model has to see: labelled sequences of tokens, out of random numbers
 
-       pattern   which of three pairs of values stands in its places          (plain and balanced data)
+       pattern   which of three pairs of values stands in its places      (plain and balanced data)
        sorting   whether the tokens stand in order
        distance  which fifth of the length separates the 5 from the 8
        grid      whether the 5 is left of the 8, and whether it is above it, on a square of tokens
 
-   A task of these kinds and one kind of data make one row of the table `tasks`. Token 0 is padding in
-   every task: nobody attends to it and the mean leaves it out, so no task draws it.
+   A task of these kinds and one kind of data make one row of the table `tasks`. Token 0 is padding
+   in every task: nobody attends to it and the mean leaves it out, so no task draws it.
 
    Include posenc.h first (random numbers). */
 #ifndef PATTERN_TASKS_H
@@ -22,7 +22,7 @@ typedef struct task {
     int least_length, least_vocab;
     int square;                            /* 1: the length must be a square number               */
     void (*make)(int *tokens, int *label, kit_random *r, int T, int vocab);
-    void (*marks)(unsigned char *mark, const int *tokens, int T, int label);   /* places to look at */
+    void (*marks)(unsigned char *mark, const int *tokens, int T, int label);   /* where to look */
     const char *question, *about;          /* for the report                                      */
 } task;
 
@@ -64,8 +64,8 @@ static inline int task_pair_stands(const int *tokens, int c)
 }
 
 /* Uniform tokens. If one pair stands there by chance it names the class; if two do, the sequence is
-   drawn again; if none does, one is written in. The pairs' places are disjoint, so writing one cannot
-   complete another: whatever comes out holds exactly one pair. */
+   drawn again; if none does, one is written in. The pairs' places are disjoint, so writing one
+   cannot complete another: whatever comes out holds exactly one pair. */
 static inline void task_make_plain(int *tokens, int *label, kit_random *r, int T, int vocab)
 {
     int standing;
@@ -80,8 +80,8 @@ static inline void task_make_plain(int *tokens, int *label, kit_random *r, int T
     for (int k = 0; k < 2; k++) tokens[task_pairs[*label].place[k]] = task_pairs[*label].value[k];
 }
 
-/* Puts value v of the pairs (0..5) at a free place that is not its own. A free place holds 0. Always
-   finds one: there are 21 places and more for six values. */
+/* Puts value v of the pairs (0..5) at a free place that is not its own. A free place holds 0.
+   Always finds one: there are 21 places and more for six values. */
 static inline void task_put_elsewhere(int *tokens, kit_random *r, int T, int v)
 {
     int t;
@@ -130,8 +130,8 @@ static inline void task_swap(int *tokens, int i, int j)
     tokens[j] = kept;
 }
 
-/* The same multisets in both classes, so that the bag says nothing. Half of the unsorted sequences are
-   one exchange away from order: a model that looks at a few tokens only is not enough. */
+/* The same multisets in both classes, so that the bag says nothing. Half of the unsorted sequences
+   are one exchange away from order: a model that looks at a few tokens only is not enough. */
 static inline void task_make_sorting(int *tokens, int *label, kit_random *r, int T, int vocab)
 {
     int i, j;
@@ -166,14 +166,16 @@ static inline void task_mark_breaks(unsigned char *mark, const int *tokens, int 
 
 static const int task_markers[2] = { 5, 8 };
 
-static inline void task_make_around(int *tokens, kit_random *r, int T, int vocab, int five, int eight)
+static inline void task_make_around(int *tokens, kit_random *r, int T, int vocab, int five,
+                                    int eight)
 {
     for (int t = 0; t < T; t++) tokens[t] = task_draw(r, vocab, task_markers, 2);
     tokens[five] = 5;
     tokens[eight] = 8;
 }
 
-/* Classes equally likely, then the distances of that class, then the places, then which comes first. */
+/* Classes equally likely, then the distances of that class, then the places, then which comes
+   first. */
 static inline void task_make_distance(int *tokens, int *label, kit_random *r, int T, int vocab)
 {
     int d;
@@ -208,21 +210,21 @@ static inline void task_mark_markers(unsigned char *mark, const int *tokens, int
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define TASK_PAIRS                                                                                  \
-    "Two values **at their places** (counted from 0) decide: class 0 has a 5 at place 3 and an 8 "  \
-    "at place 7; class 1 a 3 at 5 and a 9 at 10; class 2 a 7 at 15 and a 4 at 20. The same values " \
-    "elsewhere mean nothing. "
+#define TASK_PAIRS                                                                                 \
+    "Two values **at their places** (counted from 0) decide: class 0 has a 5 at place 3 and an "   \
+    "8 at place 7; class 1 a 3 at 5 and a 9 at 10; class 2 a 7 at 15 and a 4 at 20. The same "     \
+    "values elsewhere mean nothing. "
 
 static const task tasks[] = {
     { "pattern", "balanced", 3, 32, 21, 10, 0, task_make_balanced, task_mark_pair,
       "Which pair of values stands in its places?",
       TASK_PAIRS "In the **balanced** data all six values stand in every sequence, once each; only "
-      "the true pair is in its places, and none of the other four is in its own. So every class has "
-      "the same tokens, and only their order tells." },
+      "the true pair is in its places, and none of the other four is in its own. So every class "
+      "has the same tokens, and only their order tells." },
     { "pattern", "plain", 3, 32, 21, 10, 0, task_make_plain, task_mark_pair,
       "Which pair of values stands in its places?",
-      TASK_PAIRS "In the **plain** data the other tokens are drawn at random, so that the values of "
-      "the true pair are always there and those of the others only by luck." },
+      TASK_PAIRS "In the **plain** data the other tokens are drawn at random, so that the values "
+      "of the true pair are always there and those of the others only by luck." },
     { "sorting", NULL, 2, 32, 2, 3, 0, task_make_sorting, task_mark_breaks,
       "Are the tokens in order?",
       "Class 1: the tokens do not decrease from left to right. Class 0: they do somewhere; half of "
@@ -234,9 +236,10 @@ static const task tasks[] = {
       "into which their distance falls." },
     { "grid", NULL, 4, 64, 4, 9, 1, task_make_grid, task_mark_markers,
       "Which marker is left, which is above?",
-      "The tokens are a square, read row by row as image patches are. One 5 and one 8 stand in it, in "
-      "different rows and columns; the class says whether the 5 is left of the 8 and whether it is "
-      "above it. An encoding that knows one number for each place must find rows and columns in it." }
+      "The tokens are a square, read row by row as image patches are. One 5 and one 8 stand in it, "
+      "in different rows and columns; the class says whether the 5 is left of the 8 and whether it "
+      "is above it. An encoding that knows one number for each place must find rows and columns in "
+      "it." }
 };
 enum { TASK_COUNT = (int)(sizeof tasks / sizeof *tasks) };
 
@@ -248,11 +251,14 @@ static inline void task_slug(char *text, size_t room, const task *k)
 
 /* ---- data sets ------------------------------------------------------------------------------- */
 
-typedef struct dataset { int *tokens, *labels, count, length; } dataset;   /* (count, length), (count) */
+typedef struct dataset {
+    int *tokens, *labels;                  /* (count, length), (count) */
+    int count, length;
+} dataset;
 
 /* Sequence i depends on seed, purpose and i alone. */
-static inline dataset dataset_make(int count, uint32_t purpose, const task *k, int length, int vocab,
-                                   uint64_t seed)
+static inline dataset dataset_make(int count, uint32_t purpose, const task *k, int length,
+                                   int vocab, uint64_t seed)
 {
     dataset d;
     d.count = count;
@@ -300,7 +306,8 @@ static inline int rule_gap(const int *tokens, int T, int c, int either_side)
 }
 
 /* RULE_COUNTS: the pair's values were written into 30 random tokens, so a class is as likely as the
-   product of how often its two values occur: nothing that sees counts alone does better on average. */
+   product of how often its two values occur: nothing that sees counts alone does better on
+   average. */
 static inline int rule_score(int rule, const int *tokens, int T, int c)
 {
     if (rule != RULE_COUNTS) return rule_gap(tokens, T, c, rule == RULE_UNSIGNED);

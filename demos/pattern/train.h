@@ -79,8 +79,8 @@ static int train_step(run *r, kit_error *why)
     return 1;
 }
 
-/* Steps until the epoch is over or somebody presses Ctrl-C. The order of the samples is a function of
-   seed and epoch alone, so that a resumed epoch walks through the same one. */
+/* Steps until the epoch is over or somebody presses Ctrl-C. The order of the samples is a function
+   of seed and epoch alone, so that a resumed epoch walks through the same one. */
 static int train_epoch(run *r, kit_progress *bar, kit_error *why)
 {
     int steps = steps_per_epoch(r);
@@ -98,8 +98,8 @@ static int train_epoch(run *r, kit_progress *bar, kit_error *why)
     return 1;
 }
 
-/* The epoch's row of the history, then the checkpoints. best goes first: if the power fails between the
-   two, the epoch is done again and ends in the same best. */
+/* The epoch's row of the history, then the checkpoints. best goes first: if the power fails between
+   the two, the epoch is done again and ends in the same best. */
 static int finish_epoch(run *r, kit_error *why)
 {
     epoch_row *row = &r->row[r->epochs_done];
