@@ -523,19 +523,24 @@ static int tell_published(kit_report *p, const family *f, kit_error *why)
 
 /* ---- which conclusion survives --------------------------------------------------------------- */
 
-/* lowest and highest of the published five among the fair runs at a depth, and the seeds' spread */
-typedef struct field { int lowest, highest; double spread; } field;
+/* The published five among the fair runs at a depth: which is lowest and which highest, how far the
+   lowest is ahead of the next, and how far apart the seeds of one encoding are. */
+typedef struct field { int lowest, highest, count; double lead, spread; } field;
 
 static field field_at(const family *f, int d)
 {
-    field v = { -1, -1, 0 };
+    field v = { -1, -1, 0, HUGE_VAL, 0 };
     for (int s = 0; s < f->specs; s++) {
         figure here = last_loss(f, s, d);
         if (!is_published(f->spec[s])) continue;
+        v.count++;
         if (v.lowest < 0 || here.mean < last_loss(f, v.lowest, d).mean) v.lowest = s;
         if (v.highest < 0 || here.mean > last_loss(f, v.highest, d).mean) v.highest = s;
         v.spread = fmax(v.spread, here.spread);
     }
+    for (int s = 0; s < f->specs; s++)
+        if (is_published(f->spec[s]) && s != v.lowest)
+            v.lead = fmin(v.lead, last_loss(f, s, d).mean - last_loss(f, v.lowest, d).mean);
     return v;
 }
 
@@ -555,7 +560,7 @@ static void judge_learned(kit_report *p, const family *f, int depths)
         double behind = last_loss(f, learned, d).mean - last_loss(f, v.lowest, d).mean;
         if (!settled(f, d)) continue;
         tied += behind <= 2 * v.spread;
-        best += v.lowest == learned;
+        best += v.lowest == learned && v.lead > 2 * v.spread;
         kit_report_text(
             p,
             "Depth %d: lowest `%s` %.4f, highest `%s` %.4f, `learned` %.4f; the seeds of "
@@ -567,7 +572,8 @@ static void judge_learned(kit_report *p, const family *f, int depths)
     kit_report_text(
         p,
         "So **\"learned positions are consistently best\" %s**: in equal blocks `learned` "
-        "is lowest at %d of %d depths, and within two spreads of the lowest at %d.",
+        "leads by more than two spreads at %d of %d depths, and lies within two spreads of "
+        "the lowest at %d.",
         best == depths   ? "survives"
         : tied == depths ? "becomes a tie"
                          : "does not survive",
@@ -607,6 +613,13 @@ static void tell_verdict(kit_report *p, const family *fair, const family *old)
                         "the floor; `marker grid --blocks both` without `--quick` does both.");
         return;
     }
+    kit_report_text(p,
+                    "Compared are %d of the five published encodings. A difference counts when it "
+                    "is larger than twice the standard deviation over seeds%s.",
+                    field_at(fair, 0).count,
+                    depths < fair->set->depths.count
+                        ? "; depths whose best is still far from the floor are left out"
+                        : "");
     judge_learned(p, fair, depths);
     judge_rotary(p, fair, old, depths);
 }
