@@ -77,7 +77,7 @@ static int do_experiment(experiment *e, kit_error *why)
         for (int i = 0; i < e->methods && code == DONE; i++) {
             run *r = &e->run[i * e->seeds + k];
             code = do_run(r, why);
-            if (k > 0) kit_text_free(&r->picture);
+            if (k > 0) run_close_pictures(r);
         }
     }
     if (code != DONE) return code;
@@ -85,7 +85,7 @@ static int do_experiment(experiment *e, kit_error *why)
         e->method[i] = method_sum_up(&e->run[i * e->seeds], e->seeds);
     int left = kit_make_folders(e->folder, why) && save_tables(e, e->folder, why)
             && draw_curves(e, why)
-            && (!KIT_HAS_PNG || e->methods == 1 || draw_side_by_side(e, why));
+            && (e->methods == 1 || draw_side_by_side(e, why));
     return left ? DONE : FAILED;
 }
 
@@ -94,7 +94,7 @@ static int save_headline(const experiment *e, const char *out, kit_error *why)
 {
     if (strcmp(e->folder, out) == 0) return 1;
     return save_tables(e, out, why) && kit_save_in(out, "curves.svg", &e->curves, why)
-        && (e->sheet.size == 0 || kit_save_in(out, "attention.png", &e->sheet, why));
+        && (!e->sheet.file[0] || kit_save_in(out, e->sheet.file, &e->sheet.bytes, why));
 }
 
 static int do_experiments(experiment *e, int count, const char *out, kit_error *why)
@@ -309,7 +309,7 @@ static void close_experiment(experiment *e)
     free(e->train);
     free(e->val);
     kit_text_free(&e->curves);
-    kit_text_free(&e->sheet);
+    kit_picture_free(&e->sheet);
 }
 
 static int is_wanted(const task *k, const settings *s)
@@ -363,7 +363,7 @@ static settings default_settings(void)
     s.decay = 0.01;
     s.clip = 1.0;
     s.dropout = 0.1;
-    s.embedding_init = 0.2;
+    s.embedding_init = 0.5;
     s.d_model = 128;
     s.heads = 8;
     s.layers = 3;

@@ -510,36 +510,44 @@ static void report_published(kit_report *p, const experiment *plain)
 
 static void report_sheet(kit_report *p, const experiment *e, int first)
 {
-    char file[128], slug[64], name[64], caption[512];
+    char within[96], slug[64], name[64], caption[512];
     if (e->methods == 1) return;
     task_slug(slug, sizeof slug, e->task);
     say_task(name, e);
-    snprintf(file, sizeof file, "%s%sattention.png", first ? "" : slug, first ? "" : "/");
+    snprintf(within, sizeof within, "%s%s", first ? "" : slug, first ? "" : "/");
     snprintf(caption, sizeof caption, "The same sequence (%s) under each encoding, averaged over "
              "heads. Rows of a map are the tokens that look, columns the tokens looked at; a "
              "bright stripe below a triangle means that a deciding token is read.", name);
     if (!first) kit_report_fold(p, name);
-    kit_report_png(p, &e->sheet, file, "attention maps of all encodings side by side", caption);
+    kit_report_picture(p, &e->sheet, within, "attention maps of all encodings side by side",
+                       caption);
     if (!first) kit_report_unfold(p);
+}
+
+/* Every head of a run, then what its encoding knows of positions. */
+static void report_run_pictures(kit_report *p, const run *r, const char *within)
+{
+    char alt[160];
+    snprintf(alt, sizeof alt, "attention maps of every head of %.100s", r->spec);
+    kit_report_picture(p, &r->heads, within, alt, "");
+    for (int i = 0; i < r->album.count; i++)
+        kit_report_picture(p, &r->album.picture[i], within, r->album.alt[i], r->album.caption[i]);
 }
 
 static void report_pictures(kit_report *p, const experiment *e, int count)
 {
-    int alone = e[0].methods == 1;
+    int alone = strcmp(e[0].folder, e[0].out) == 0;
+    char slug[64], within[320], summary[160];
+    task_slug(slug, sizeof slug, e[0].task);
     kit_report_heading(p, "Where the attention goes");
-    if (!KIT_HAS_PNG) kit_report_text(p, "There are %s.", KIT_NO_PNG);
-    for (int i = 0; KIT_HAS_PNG && i < count; i++) report_sheet(p, &e[i], i == 0);
-    for (int i = 0; KIT_HAS_PNG && i < e[0].methods; i++) {
+    for (int i = 0; i < count; i++) report_sheet(p, &e[i], i == 0);
+    for (int i = 0; i < e[0].methods; i++) {
         const run *r = &e[0].run[i * e[0].seeds];
-        char file[320], summary[160], alt[160], slug[64];
-        task_slug(slug, sizeof slug, e[0].task);
-        snprintf(file, sizeof file, "%s/%s/attention.png", slug, r->slug);
-        snprintf(summary, sizeof summary, "every head of %.120s", r->spec);
-        snprintf(alt, sizeof alt, "attention maps of every head of %.100s", r->spec);
-        if (!alone) kit_report_fold(p, summary);
-        kit_report_png(p, &r->picture, strcmp(e[0].folder, e[0].out) ? file : "attention.png",
-                       alt, "");
-        if (!alone) kit_report_unfold(p);
+        snprintf(within, sizeof within, "%s/%s/", slug, r->slug);
+        snprintf(summary, sizeof summary, "every head of %.110s, and its positions", r->spec);
+        if (e[0].methods > 1) kit_report_fold(p, summary);
+        report_run_pictures(p, r, alone ? "" : within);
+        if (e[0].methods > 1) kit_report_unfold(p);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "pattern/tasks.h"
 #include "kit/args.h"
+#include "kit/positions.h"
 #include <ctype.h>
 
 enum { DONE = 0, FAILED = 1, STOPPED = 130 };      /* exit codes, beside args.h's 2; 130: Ctrl-C */
@@ -62,15 +63,17 @@ typedef struct run {
     int best;                              /* epoch of the best validation accuracy, -1: none yet */
     int *order, *tokens, *targets;         /* the epoch's order; one batch                        */
     float *logits;
-    float *mean_map;                       /* (layers, T, T) attention, mean over heads           */
-    kit_text picture;                      /* PNG: attention of every head                        */
+    kit_maps maps;                         /* attention, mean over heads                          */
+    kit_picture heads;                     /* attention of every head                             */
+    kit_album album;                       /* what the encoding knows of positions                */
 } run;
 
-/* Why embedding_init is 0.2 unless told otherwise: what is added to the embedding should begin
+/* Why embedding_init is 0.5 unless told otherwise: what is added to the embedding should begin
    neither drowned by the tokens nor drowning them, and a learned table begins at 0.02 while sine
-   waves have 0.7. Measured after 100 steps: with tokens at 0.02 sinusoidal is still at chance, with
-   tokens at 1.0 learned has hardly begun; 0.2, between the two, serves both. Encodings that enter
-   elsewhere do not care. */
+   waves have 0.7. With tokens at 0.02 sinusoidal is still at chance after 100 steps, with tokens at
+   1.0 learned has hardly begun. Between the two, 0.5 was chosen by the validation accuracy of
+   relative, the slowest to begin, with seed 1: 94 % after 8 epochs of plain data; with 0.2 it had
+   75 % after 7. */
 static posenc_config run_config(const settings *s, const task *k, const char *spec, uint64_t seed)
 {
     posenc_config c;
@@ -143,7 +146,6 @@ static void run_room(run *r)
     r->tokens = (int *)kit_new((size_t)s->batch * T, sizeof(int));
     r->targets = (int *)kit_new((size_t)s->batch, sizeof(int));
     r->logits = (float *)kit_new((size_t)(s->batch * r->task->classes), sizeof(float));
-    r->mean_map = (float *)kit_new((size_t)s->layers * T * T, sizeof(float));
 }
 
 static int run_open(run *r, kit_error *why)
@@ -172,13 +174,19 @@ static void run_close_model(run *r)
     r->logits = NULL;
 }
 
+static void run_close_pictures(run *r)
+{
+    kit_picture_free(&r->heads);
+    kit_album_free(&r->album);
+}
+
 static void run_close(run *r)
 {
     run_close_model(r);
     free(r->row);
     free(r->seconds);
-    free(r->mean_map);
-    kit_text_free(&r->picture);
+    kit_maps_free(&r->maps);
+    run_close_pictures(r);
 }
 
 /* ---- checkpoints -----------------------------------------------------------------------------

@@ -30,7 +30,8 @@ typedef struct experiment {
     dataset *train, *val;                  /* (seeds)                                             */
     run *run;                              /* (methods, seeds)                                    */
     method *method;                        /* (methods), once all runs are done                   */
-    kit_text curves, sheet;                /* the pictures, once drawn                            */
+    kit_text curves;                       /* the pictures, once drawn                            */
+    kit_picture sheet;
 } experiment;
 
 static int is_none(const char *spec) { return strcmp(spec, "none") == 0; }
