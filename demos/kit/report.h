@@ -19,7 +19,7 @@ typedef struct kit_table {
     const char *const *head;               /* (cols)                                              */
     const char *const *cell;               /* (rows, cols)                                        */
     int rows, cols;
-    int bar_column;                        /* draws a bar behind the numbers of a column; 0: none  */
+    int bar_column;                        /* draws a bar behind the numbers of a column; 0: none */
     const double *bar;                     /* (rows) its length, 0..1                             */
 } kit_table;
 
