@@ -23,23 +23,13 @@
 #include "kit/threads.h"
 #include "marker/report.h"
 
-typedef char spec_text[POSENC_SPEC_TEXT];
-
 /* ---- families of runs ------------------------------------------------------------------------ */
-
-static void spec_slug(char *slug, size_t room, const char *spec)
-{
-    size_t n = 0;
-    for (; *spec && n + 1 < room; spec++)
-        slug[n++] = isalnum((unsigned char)*spec) || strchr("+-.=", *spec) ? *spec : '_';
-    slug[n] = 0;
-}
 
 /* alone: the run's files go into --out itself, not into a folder of their own inside it */
 static int run_folder(run *r, const family *f, int alone, kit_error *why)
 {
     char slug[128], name[200];
-    spec_slug(slug, sizeof slug, r->spec);
+    kit_spec_slug(slug, sizeof slug, r->spec);
     snprintf(name, sizeof name, "runs/%s-depth%d-seed%" PRIu64, slug, r->depth, r->seed);
     if (!alone) return kit_join(r->folder, f->folder, name, why);
     snprintf(r->folder, sizeof r->folder, "%s", f->folder);
@@ -203,43 +193,6 @@ static int do_generate(const settings *s)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* One spec, written back in the library's own words: an alias and its name are one method. */
-static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, size_t n)
-{
-    posenc_spec list[POSENC_SPECS];
-    posenc_error said;
-    spec_text word;
-    int parts;
-    if (n >= sizeof word || count == KIT_LIST_ROOM)
-        return kit_usage(a, "--pe takes %d encodings of %d letters at most", KIT_LIST_ROOM,
-                         POSENC_SPEC_TEXT - 1);
-    memcpy(word, at, n);
-    word[n] = 0;
-    if (posenc_spec_parse(list, &parts, POSENC_SPECS, word, &said) != POSENC_OK)
-        return kit_usage(a, "%s", said.text);
-    posenc_spec_print(spec[count], POSENC_SPEC_TEXT, list, parts);
-    for (int k = 0; k < count; k++)
-        if (strcmp(spec[k], spec[count]) == 0) return kit_usage(a, "--pe has %s twice", spec[k]);
-    return 1;
-}
-
-/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by
-   flag. Returns how many; 0 after a mistake. */
-static int read_specs(kit_args *a, const kit_list *pe, spec_text *spec)
-{
-    int count = 0;
-    for (int i = 0; i < pe->count; i++) {
-        const char *at = pe->item[i] + strspn(pe->item[i], " ;");
-        while (*at) {
-            size_t n = strcspn(at, " ;");
-            if (!read_spec(a, spec, count, at, n)) return 0;
-            count++;
-            at += n + strspn(at + n, " ;");
-        }
-    }
-    return count ? count : kit_usage(a, "--pe names no encoding");
-}
-
 /* "1,4,16": rising whole numbers */
 static int read_numbers(kit_args *a, numbers *list, const char *flag, const char *text, int most)
 {
@@ -328,7 +281,7 @@ static int check_settings(kit_args *a, settings *s, kit_list *pe, spec_text *spe
                          "--device cuda: this program was built without CUDA; auto and cpu work");
     if (!read_numbers(a, &s->depths, "depth", s->depth_text, 1024)
         || !read_numbers(a, &s->epochs, "epochs", s->epochs_text, 10000)) return 0;
-    int count = read_specs(a, pe, spec);
+    int count = kit_read_specs(a, pe, spec);
     if (count == 0 || (single && !check_single(a, s, count))) return 0;
     return check_blocks(a, s, spec, count) && check_models(a, s, spec, count) ? count : 0;
 }
@@ -337,7 +290,7 @@ static void choose_folder(const kit_args *a, settings *s, spec_text *spec)
 {
     static char folder[KIT_PATH];
     char slug[128];
-    spec_slug(slug, sizeof slug, spec[0]);
+    kit_spec_slug(slug, sizeof slug, spec[0]);
     if (s->out) return;
     s->out = folder;
     snprintf(folder, sizeof folder, "results/marker%s", a->command == GENERATE ? "/data" : "");

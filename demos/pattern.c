@@ -154,44 +154,6 @@ static int generate(const experiment *e, int count)
 
 enum { TRAIN, COMPARE, GENERATE, CHECK };
 
-/* One spec, written back in the library's own words, so that an alias and its name are one
-   method. */
-static int read_spec(kit_args *a, spec_text *spec, int count, const char *at, size_t n)
-{
-    posenc_spec list[POSENC_SPECS];
-    posenc_error said;
-    spec_text word;
-    int parts;
-    if (n >= sizeof word || count == KIT_LIST_ROOM)
-        return kit_usage(a, "--pe takes %d encodings of %d letters at most", KIT_LIST_ROOM,
-                         POSENC_SPEC_TEXT - 1);
-    memcpy(word, at, n);
-    word[n] = 0;
-    if (posenc_spec_parse(list, &parts, POSENC_SPECS, word, &said) != POSENC_OK)
-        return kit_usage(a, "%s", said.text);
-    posenc_spec_print(spec[count], POSENC_SPEC_TEXT, list, parts);
-    for (int k = 0; k < count; k++)
-        if (strcmp(spec[k], spec[count]) == 0) return kit_usage(a, "--pe has %s twice", spec[k]);
-    return 1;
-}
-
-/* Spec strings contain commas, so a list is separated by blanks or semicolons, or given flag by
-   flag. Returns how many; 0 after a mistake. */
-static int read_specs(kit_args *a, const kit_list *pe, spec_text *spec)
-{
-    int count = 0;
-    for (int i = 0; i < pe->count; i++) {
-        const char *at = pe->item[i] + strspn(pe->item[i], " ;");
-        while (*at) {
-            size_t n = strcspn(at, " ;");
-            if (!read_spec(a, spec, count, at, n)) return 0;
-            count++;
-            at += n + strspn(at + n, " ;");
-        }
-    }
-    return count ? count : kit_usage(a, "--pe names no encoding");
-}
-
 static int library_has(const char *name)
 {
     for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
@@ -245,7 +207,7 @@ static int check_experiment(kit_args *a, const experiment *e)
 static int place_out(kit_args *a, experiment *e)
 {
     char slug[128];
-    spec_slug(slug, sizeof slug, e->spec[0]);
+    kit_spec_slug(slug, sizeof slug, e->spec[0]);
     if (e->set.out && strlen(e->set.out) >= sizeof e->out)
         return kit_usage(a, "--out is longer than %d letters", KIT_PATH - 1);
     if (e->set.out) snprintf(e->out, sizeof e->out, "%s", e->set.out);
@@ -287,7 +249,7 @@ static int open_experiment(kit_args *a, experiment *e, const settings *s, const 
     default_encodings(list, sizeof list, &e->set, k, a->command);
     if (pe.count == 0) pe.item[pe.count++] = list;
     e->spec = (spec_text *)kit_new(KIT_LIST_ROOM + 1, sizeof *e->spec);
-    e->methods = read_specs(a, &pe, e->spec);
+    e->methods = kit_read_specs(a, &pe, e->spec);
     if (e->methods > 1 && a->command == TRAIN)
         return kit_usage(a, "train takes one encoding, not %d; compare takes several", e->methods);
     if (e->methods == 0 || !check_experiment(a, e) || !place_out(a, e)) return 0;

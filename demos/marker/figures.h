@@ -5,7 +5,7 @@
 #ifndef MARKER_FIGURES_H
 #define MARKER_FIGURES_H
 
-#include "kit/args.h"                      /* KIT_LIST_ROOM */
+#include "kit/specs.h"
 #include "runs.h"
 
 typedef struct family {

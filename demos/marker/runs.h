@@ -8,6 +8,7 @@
 
 #include "kit/csv.h"
 #include "kit/progress.h"
+#include "kit/specs.h"
 #include "nets.h"
 #include <ctype.h>
 
@@ -185,29 +186,12 @@ static const char *note_read_row(epoch_row *row, const char *at)
     return at;
 }
 
-/* how many letters "--lr 0.5 --clip 1" gives to its first flag */
-static int flag_letters(const char *flags)
-{
-    const char *next = strstr(flags + 1, " --");
-    size_t line = strcspn(flags, "\n");
-    return (int)(next && (size_t)(next - flags) < line ? (size_t)(next - flags) : line);
-}
-
-/* The first line. If it differs from ours the sentence has the first flag that does. */
 static int note_same_settings(const run *r, const char *note, const char *path, size_t *length,
                               kit_error *why)
 {
     kit_text ours = { NULL, 0, 0 };
-    size_t at = 0, flag = 0;
     note_settings(&ours, r);
-    for (; at < ours.size && note[at] == ours.data[at]; at++)
-        if (strncmp(note + at, "--", 2) == 0) flag = at;
-    int same = at == ours.size;
-    const char *theirs = note + flag, *mine = ours.data + flag;
-    if (!same && flag == 0) kit_fail(why, "%s is not a checkpoint of this program", path);
-    else if (!same)
-        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten",
-                 path, flag_letters(theirs), theirs, flag_letters(mine), mine);
+    int same = kit_note_begins(note, &ours, path, why);
     *length = ours.size;
     kit_text_free(&ours);
     return same;

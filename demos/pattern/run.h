@@ -3,9 +3,8 @@
 #define PATTERN_RUN_H
 
 #include "pattern/tasks.h"
-#include "kit/args.h"
 #include "kit/positions.h"
-#include <ctype.h>
+#include "kit/specs.h"
 
 enum { DONE = 0, FAILED = 1, STOPPED = 130 };      /* exit codes, beside args.h's 2; 130: Ctrl-C */
 
@@ -96,20 +95,12 @@ static posenc_config run_config(const settings *s, const task *k, const char *sp
     return c;
 }
 
-static void spec_slug(char *slug, size_t room, const char *spec)
-{
-    size_t n = 0;
-    for (; *spec && n + 1 < room; spec++)
-        slug[n++] = isalnum((unsigned char)*spec) || strchr("+-.=", *spec) ? *spec : '_';
-    slug[n] = 0;
-}
-
 /* Where the run lives. alone: its files go into folder itself, not into one of their own inside
    it. */
 static int run_place(run *r, const char *folder, int alone, kit_error *why)
 {
     char name[128];
-    spec_slug(name, sizeof name, r->spec);
+    kit_spec_slug(name, sizeof name, r->spec);
     snprintf(r->slug, sizeof r->slug, "%s-s%" PRIu64, name, r->seed);
     if (!alone) return kit_join(r->folder, folder, r->slug, why);
     snprintf(r->folder, sizeof r->folder, "%s", folder);
@@ -231,29 +222,12 @@ static const char *note_read_row(epoch_row *row, const char *line)
     return read == 4 ? line + used : NULL;
 }
 
-/* how many letters "--lr 0.5 --clip 1" gives to its first flag */
-static int flag_letters(const char *flags)
-{
-    const char *next = strstr(flags + 1, " --");
-    size_t line = strcspn(flags, "\n");
-    return (int)(next && (size_t)(next - flags) < line ? (size_t)(next - flags) : line);
-}
-
-/* The first line. If it differs from ours the sentence has the first flag that does. */
 static int note_same_settings(const run *r, const char *note, const char *path, size_t *length,
                               kit_error *why)
 {
     kit_text ours = { NULL, 0, 0 };
-    size_t at = 0, flag = 0;
     note_settings(&ours, r);
-    for (; at < ours.size && note[at] == ours.data[at]; at++)
-        if (strncmp(note + at, "--", 2) == 0) flag = at;
-    int same = at == ours.size;
-    const char *theirs = note + flag, *mine = ours.data + flag;
-    if (!same && flag == 0) kit_fail(why, "%s is not a checkpoint of this program", path);
-    else if (!same)
-        kit_fail(why, "%s was trained with %.*s, not %.*s; without --resume it is overwritten",
-                 path, flag_letters(theirs), theirs, flag_letters(mine), mine);
+    int same = kit_note_begins(note, &ours, path, why);
     *length = ours.size;
     kit_text_free(&ours);
     return same;

@@ -10,8 +10,6 @@
 #include "kit/json.h"
 #include <math.h>
 
-typedef char spec_text[POSENC_SPEC_TEXT];
-
 /* One encoding over all its seeds. Accuracies are those of the last epoch, on validation data. */
 typedef struct method {
     const char *spec;
