@@ -21,7 +21,8 @@ static const char *encoding_word(int e)
     static char text[96];
     const posenc_encoding_info *info = posenc_encoding_get(e);
     snprintf(text, sizeof text, "encoding=%s%s", info->name,
-             strstr(info->keys, "length") ? ":length=16" : "");
+             strstr(info->keys, "length") ? ":length=16"
+             : strstr(info->keys, "width") ? ":width=4" : "");
     return text;
 }
 
