@@ -27,6 +27,7 @@
 #include "kit/random.h"
 #include "kit/report.h"
 #include "kit/threads.h"
+#include "pattern/tasks.h"                 /* inputs for the checkpoints of that demo */
 
 enum { DONE = 0, FAILED = 1, WRONG = 2, STOPPED = 130 };                          /* exit codes */
 enum { LONGEST = KIT_ALBUM_ROWS, SHORT = 64 };    /* tokens: at most; when nobody says how many */
@@ -213,39 +214,18 @@ static void mark(input *in, int place, int value)
     in->marked = 1;
 }
 
-/* The task's pairs: two values at their places name the class. */
-static void pattern_input(input *in, kit_random *r, range g)
+/* A sequence as the pattern demo makes it for a task; where it cannot, random tokens. */
+static void task_input(input *in, kit_random *r, range g, const task *k)
 {
-    static const int place[3][2] = { { 3, 7 }, { 5, 10 }, { 15, 20 } },
-                     value[3][2] = { { 5, 8 }, { 3, 9 }, { 7, 4 } };
-    int c = kit_random_below(r, 3);
+    int label = 0, side = task_side(in->T);
     any_input(in, r, g);
-    if (in->T < 21 || g.vocab < 10) return;
-    for (int k = 0; k < 2; k++) mark(in, place[c][k], value[c][k]);
-    snprintf(in->about, sizeof in->about, "a sequence of the pattern task, class %d; triangles "
-             "point at the two places that decide it", c);
-}
-
-static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
-
-static void sorting_input(input *in, kit_random *r, range g)
-{
-    any_input(in, r, g);
-    qsort(in->tokens, (size_t)in->T, sizeof(int), by_value);
-    snprintf(in->about, sizeof in->about, "a sorted sequence of the sorting task");
-}
-
-static void distance_input(input *in, kit_random *r, range g)
-{
-    any_input(in, r, g);
-    if (in->T < 2 || g.vocab < 10) return;
-    int a = kit_random_below(r, in->T), b = (a + 1 + kit_random_below(r, in->T - 1)) % in->T;
-    for (int t = 0; t < in->T; t++)
-        while (in->tokens[t] == 5 || in->tokens[t] == 8) in->tokens[t] = token_below(r, g);
-    mark(in, a, 5);
-    mark(in, b, 8);
-    snprintf(in->about, sizeof in->about, "a sequence of the distance task; triangles point at the "
-             "two values whose distance counts");
+    if (in->T < k->least_length || g.vocab < k->least_vocab) return;
+    if (k->square && side == 0) return;
+    k->make(in->tokens, &label, r, in->T, g.vocab);
+    k->marks(in->mark, in->tokens, in->T, label);
+    for (int t = 0; t < in->T; t++) in->marked |= in->mark[t];
+    snprintf(in->about, sizeof in->about, "a sequence of the task %s, class %d%s", k->name, label,
+             in->marked ? "; triangles point at the places that decide it" : "");
 }
 
 /* START a a+1 a+2 MIDDLE a+3 a+4 END, then zeros */
@@ -264,14 +244,18 @@ static void marker_input(input *in, kit_random *r, range g)
              "START, MIDDLE and END");
 }
 
-/* A checkpoint's note begins with the program and the task that made it. */
-static const struct { const char *begins; void (*make)(input *, kit_random *, range); } makers[] = {
-    { "pattern: task pattern ",  pattern_input },
-    { "pattern: task sorting ",  sorting_input },
-    { "pattern: task distance ", distance_input },
-    { "marker:",                 marker_input },
-    { "",                        any_input }
-};
+/* A checkpoint's note begins with the program and the task that made it. NULL: it is another's. */
+static const task *task_of(const char *note)
+{
+    for (int i = 0; i < TASK_COUNT; i++) {
+        char begins[96];
+        int n = snprintf(begins, sizeof begins, "pattern: --task %s ", tasks[i].name);
+        if (tasks[i].data)
+            snprintf(begins + n, sizeof begins - (size_t)n, "--data %s ", tasks[i].data);
+        if (strncmp(note, begins, strlen(begins)) == 0) return &tasks[i];
+    }
+    return NULL;
+}
 
 static range shared_range(const subject *s, int count)
 {
@@ -286,9 +270,10 @@ static range shared_range(const subject *s, int count)
 static void make_input(input *in, const subject *s, int count, uint64_t seed)
 {
     kit_random r = kit_random_open(seed, KIT_RANDOM_TEST, 0);
-    int m = 0;
-    while (strncmp(s[0].note, makers[m].begins, strlen(makers[m].begins)) != 0) m++;
-    makers[m].make(in, &r, shared_range(s, count));
+    const task *k = task_of(s[0].note);
+    if (k) task_input(in, &r, shared_range(s, count), k);
+    else if (strncmp(s[0].note, "marker:", 7) == 0) marker_input(in, &r, shared_range(s, count));
+    else any_input(in, &r, shared_range(s, count));
     for (int t = 0; t < in->T; t++) in->tokens[t] %= shared_range(s, count).vocab;
 }
 
