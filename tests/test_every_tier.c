@@ -52,6 +52,35 @@ TEST avx512_gives_the_bits_of_avx2(const layer_run *layer)
     PASS();
 }
 
+/* Loops over rows fuse nothing and sum in one order: plain C gives the same bits in every build. */
+TEST plain_c_gives_the_bits_of_avx2_in_row_loops(const layer_run *layer)
+{
+    size_t n;
+    if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
+    n = run_layer(layer, one);
+    posenc_use_tier("c");
+    memset(two, 0xff, sizeof two);
+    ASSERT_EQ(n, run_layer(layer, two));
+    posenc_use_tier(NULL);
+    ASSERT_MEM_EQ(one, two, n * sizeof *one);
+    PASS();
+}
+
+/* Our own exp, seen through a softmax of two: exp(x) is the quotient of its results. */
+TEST exp_is_right_to_the_last_bits(const char *tier)
+{
+    if (!posenc_use_tier(tier)) SKIPm("this CPU or this build does not have it");
+    for (double v = -86; v <= 0; v += 0.0137) {
+        posenc_float x[2], y[2];
+        x[0] = 0;
+        x[1] = (posenc_float)v;
+        posenc_softmax_forward(y, x, 1, 2);
+        ASSERT_LTE(fabs((double)y[1] / (double)y[0] / exp((double)x[1]) - 1), 4e-7);
+    }
+    posenc_use_tier(NULL);
+    PASS();
+}
+
 #ifdef POSENC_DETERMINISTIC
 TEST deterministic_c_gives_the_bits_of_avx2(const layer_run *layer)
 {
@@ -70,6 +99,18 @@ TEST deterministic_c_gives_the_bits_of_avx2(const layer_run *layer)
 SUITE(tiers)
 {
     static const char *tier[] = { "avx2", "avx512" };
+    static const char row_loops[] = " softmax layernorm rmsnorm relu silu swiglu dropout residual "
+                                    "crossentropy adamw adam sum_squares ";
+    for (int i = 0; i < EVERY_LAYER; i++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", every_layer[i].name);
+        if (!strstr(row_loops, word)) continue;
+        label_test("%s", every_layer[i].name);
+        RUN_TESTp(plain_c_gives_the_bits_of_avx2_in_row_loops, &every_layer[i]);
+    }
+    label_test("c");      RUN_TESTp(exp_is_right_to_the_last_bits, "c");
+    label_test("avx2");   RUN_TESTp(exp_is_right_to_the_last_bits, "avx2");
+    label_test("avx512"); RUN_TESTp(exp_is_right_to_the_last_bits, "avx512");
     RUN_TEST(tier_can_be_chosen_and_given_back);
     for (int t = 0; t < 2; t++) {
         int there = posenc_use_tier(tier[t]);
