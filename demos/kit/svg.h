@@ -256,7 +256,7 @@ static inline void kit__chart_level(kit_text *t, const kit_chart *c, const kit__
     if (!c->level_name || !(unit >= f->y0 && unit <= f->y1)) return;
     kit_put(t, "<line class=\"level\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", KIT_CHART_LEFT,
             KIT_CHART_WIDTH - KIT_CHART_RIGHT, y, y);
-    kit_put(t, "<text class=\"soft\" x=\"%d\" y=\"%.1f\"%s>",
+    kit_put(t, "<text class=\"soft halo\" x=\"%d\" y=\"%.1f\"%s>",
             c->level_left ? KIT_CHART_LEFT + 4 : KIT_CHART_WIDTH - KIT_CHART_RIGHT - 4, y - 5,
             c->level_left ? "" : " text-anchor=\"end\"");
     kit_put_escaped(t, c->level_name);
@@ -276,12 +276,14 @@ static inline void kit__chart_open(kit_text *t, const char *kind, const char *ti
         t, "\">\n<style>"
            ".kit-chart{font:15px system-ui,sans-serif;max-width:640px;width:100%}"
            ".kit-chart .paper{fill:#fff}.kit-chart text{fill:#24292f}.kit-chart .soft{fill:#6a737d}"
+           ".kit-chart .halo{paint-order:stroke;stroke:#fff;stroke-width:5px}"
            ".kit-chart .title{font-weight:600;font-size:17px}.kit-chart .grid{stroke:#e3e6ea}"
            ".kit-chart .axis{stroke:#8a8f98}.kit-chart .level{stroke:#8a8f98;stroke-dasharray:2 3}"
            ".kit-chart .line{fill:none;stroke-width:2.2;stroke-linejoin:round}"
            "@media (prefers-color-scheme:dark){.kit-chart .paper{fill:#16191d}.kit-chart "
            "text{fill:#e3e6ea}"
-           ".kit-chart .soft{fill:#9aa2ab}.kit-chart .grid{stroke:#2d333b}}"
+           ".kit-chart .soft{fill:#9aa2ab}.kit-chart .grid{stroke:#2d333b}"
+           ".kit-chart .halo{stroke:#16191d}}"
            "</style>\n");
     kit_put(t, "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", KIT_CHART_WIDTH, height);
     kit_put_string(t, "<text class=\"title\" x=\"12\" y=\"25\">");
@@ -307,8 +309,8 @@ static inline void kit_chart_svg(kit_text *t, const kit_chart *c)
     kit_put_string(t, "</text>\n");
     kit__chart_y_axis(t, c, &f);
     kit__chart_x_axis(t, c, &f);
-    kit__chart_level(t, c, &f);
     for (int s = 0; s < c->count; s++) kit__chart_line(t, c, s, &f);
+    kit__chart_level(t, c, &f);
     kit__chart_legend(t, c, legend);
     kit_put_string(t, "</svg>\n");
 }
