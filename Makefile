@@ -3,7 +3,7 @@
 #   make            build every demo into build/
 #   make demo       build and run the comparison of encodings (under a minute)
 #   make walkthrough   a tour of five minutes on the terminal
-#   make pictures   run the experiments behind README's tables and pictures (about two hours)
+#   make pictures   the experiments behind README's tables and pictures (about 90 minutes)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
 #   make threads    the tests under the thread checker
