@@ -334,7 +334,8 @@ POSENC_DEF void posenc_softmax_forward (posenc_float *y, const posenc_float *x, 
 POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy,
                                         const posenc_float *y, int R, int n);
 
-/* y = gain * (x - mean) * rstd + bias in each row (R,n); mean, rstd (R) saved; bias may be NULL. */
+/* y = gain * (x - mean) * rstd + bias in each row (R,n); mean, rstd (R) saved; bias may be NULL.
+   y may be x when no backward follows; dx may be dy. The same holds for rmsnorm.                 */
 POSENC_DEF void posenc_layernorm_forward (posenc_float *y, posenc_float *mean, posenc_float *rstd,
                                           const posenc_float *x, const posenc_float *gain,
                                           const posenc_float *bias, double eps, int R, int n);
@@ -1215,14 +1216,30 @@ POSENC_DEF void posenc_softmax_backward(posenc_float *dx, const posenc_float *dy
    shifted or stretched as a whole gives the same y, so no gradient may point along either.
        dgain_i += sum over rows of dy_i z_i        dbias_i += sum over rows of dy_i               */
 
+/* sum of (x_i - m)^2 */
+PE__INLINE posenc_float pe__squares_about(posenc_float m, const posenc_float *x, int n)
+{
+    pe__lanes a = {0}, b = {0};
+    posenc_float rest[16];
+    int i = 0, left;
+    for (; i <= n - 2 * PE__EIGHT; i += 2 * PE__EIGHT) {
+        pe__lanes p = *(const pe__lanes *)(x + i) - m;
+        pe__lanes q = *(const pe__lanes *)(x + i + PE__EIGHT) - m;
+        a += p * p;
+        b += q * q;
+    }
+    left = n - i;
+    for (int l = 0; l < left; l++) rest[l] = (x[i + l] - m) * (x[i + l] - m);
+    return pe__across(&a, &b, rest, left);
+}
+
 PE__STAMPED(layernorm_row, (posenc_float *y, posenc_float *mean, posenc_float *rstd,
                             const posenc_float *x, const posenc_float *gain,
                             const posenc_float *bias, double eps, int n),
             (y, mean, rstd, x, gain, bias, eps, n))
 {
-    posenc_float m = pe__sum(x, n) / PE__F(n), r;
-    PE__EACH for (int i = 0; i < n; i++) y[i] = (x[i] - m) * (x[i] - m);
-    r = 1 / PE__SQRT(pe__sum(y, n) / PE__F(n) + PE__F(eps));
+    posenc_float m = pe__sum(x, n) / PE__F(n);
+    posenc_float r = 1 / PE__SQRT(pe__squares_about(m, x, n) / PE__F(n) + PE__F(eps));
     PE__EACH for (int i = 0; i < n; i++) y[i] = gain[i] * (x[i] - m) * r;
     if (bias) PE__EACH for (int i = 0; i < n; i++) y[i] += bias[i];
     *mean = m;

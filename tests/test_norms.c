@@ -214,6 +214,32 @@ TEST rmsnorm_of_a_zero_row_is_zero(void)
     PASS();
 }
 
+static void norm_forward(int rms, posenc_float *to, const posenc_float *from)
+{
+    if (rms) posenc_rmsnorm_forward(to, rstd, from, gain, eps, R, N);
+    else     posenc_layernorm_forward(to, mean, rstd, from, gain, bias, eps, R, N);
+}
+static void norm_backward(int rms, posenc_float *to, const posenc_float *from)
+{
+    if (rms) posenc_rmsnorm_backward(to, dgain, from, rstd, x, gain, R, N);
+    else     posenc_layernorm_backward(to, dgain, dbias, from, mean, rstd, x, gain, R, N);
+}
+
+/* y may be x, and dx may be dy. */
+TEST in_place_is_the_same(int rms)
+{
+    fresh();
+    memcpy(other, x, sizeof x);
+    norm_forward(rms, other, other);
+    norm_forward(rms, y, x);
+    ASSERT_MEM_EQ(y, other, sizeof y);
+    memcpy(other, dy, sizeof dy);
+    norm_backward(rms, other, other);
+    norm_backward(rms, dx, dy);
+    ASSERT_MEM_EQ(dx, other, sizeof dx);
+    PASS();
+}
+
 TEST nan_in_one_row_stays_there(int rms)
 {
     fresh();
@@ -242,6 +268,8 @@ SUITE(norms)
     RUN_TEST(rmsnorm_backward_matches_the_formula);
     RUN_TEST(rmsnorm_does_not_see_the_scale);
     RUN_TEST(rmsnorm_of_a_zero_row_is_zero);
+    label_test("layernorm"); RUN_TESTp(in_place_is_the_same, 0);
+    label_test("rmsnorm");   RUN_TESTp(in_place_is_the_same, 1);
     label_test("of_layernorm");
     RUN_TESTp(nan_in_one_row_stays_there, 0);
     label_test("of_rmsnorm");
