@@ -22,8 +22,9 @@
      packed, padding, grid
 
    READING IT
-     Start at [4]. Each formula appears once, forward beside backward. Everything after the
-     double rule at [10] is about speed and can be skipped without loss.
+     Start at [4]. Each formula appears once, forward beside backward. PE__STAMPED above a loop
+     and PE__EACH in it only help the compiler [3.3]. Everything after the double rule at [10] is
+     about speed and can be skipped without loss.
 
    CONTENTS
      [1] Platform       [2] Public API     [3] Ground           [4] Layers
@@ -226,8 +227,9 @@ POSENC_DEF void posenc_positions_grid  (double *p, int rows, int columns);
    Odd C: the last channel is the sine of the last frequency.                                     */
 POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C,
                                   double base);
-/* The waves of the row in the first channels, those of the column in the rest; pos (T,2). Each half
-   is 2*ceil(C/4) wide and has the frequencies of that width; what stands over is cut off.        */
+/* The waves of the row in the first channels, those of the column in the rest; pos (T,2), never
+   NULL. Each half is 2*ceil(C/4) wide and has the frequencies of that width; what stands over is
+   cut off.                                                                                       */
 POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, int C, double base);
 /* x[b,t] += table[t]: for any table. Backward: dtable[t] += sum over b of dx[b,t]; dx passes as
    it is.                                                                                         */
@@ -269,7 +271,7 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
 /* What both are made of: a table of cosines and sines, and one function that applies it.
    cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares
    them. Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left
-   alone. With several axes pos is (rows, axes) and pair i reads axis i*axes/pairs.               */
+   alone. With several axes pos is (rows, axes), never NULL, and pair i reads axis i*axes/pairs.  */
 typedef struct posenc_turns {
     posenc_float *cosine, *sine;
     int rows, pairs, row_b, offset, layout;
@@ -983,7 +985,8 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
        pe__lanes            eight numbers that are added as one; two of them, sixteen partial sums,
                             stand for the sum of a row, folded in one fixed order
 
-   and nothing is fused or reordered, so that all tiers give the same bits, plain C as well.      */
+   and nothing is fused or reordered, so that all tiers give the same bits, plain C as well (with
+   gcc and clang; another compiler has one lane and rounds in its own order).                     */
 
 #if defined(__GNUC__)
 #define PE__INLINE static inline __attribute__((always_inline, unused))
@@ -1263,9 +1266,10 @@ PE__STAMPED(gain_stretch, (posenc_float *dgain, const posenc_float *dy, const po
             (dgain, dy, mean, rstd, x, R, n, width))
 {
     posenc_float acc[PE__STRETCH] = {0};
-    for (int r = 0; r < R; r++, dy += n, x += n) {
+    for (int r = 0; r < R; r++) {
+        const posenc_float *dyr = dy + (size_t)r * n, *xr = x + (size_t)r * n;
         posenc_float m = mean ? mean[r] : 0, scale = rstd[r];
-        PE__EACH for (int j = 0; j < width; j++) acc[j] += dy[j] * (x[j] - m) * scale;
+        PE__EACH for (int j = 0; j < width; j++) acc[j] += dyr[j] * (xr[j] - m) * scale;
     }
     for (int j = 0; j < width; j++) dgain[j] += acc[j];
 }
@@ -1297,7 +1301,9 @@ PE__INLINE posenc_float pe__dot(const posenc_float *a, const posenc_float *b, in
     return pe__across(&p, &q, rest, left);
 }
 
-/* dx holds s_i = dy_i gain_i on the way; dx may be dy */
+/* dx holds s_i = dy_i gain_i on the way; dx may be dy. mean(s z) comes from the sums of s x and s,
+   one pass less than from z itself; where a row's mean is 10,000 times its spread that costs three
+   digits, as it does in other libraries.                                                         */
 PE__STAMPED(layernorm_row_backward, (posenc_float *dx, const posenc_float *dy, posenc_float mean,
                                      posenc_float rstd, const posenc_float *x,
                                      const posenc_float *gain, int n),
@@ -1824,10 +1830,11 @@ POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, in
 
 POSENC_DEF void posenc_positions_grid(double *p, int rows, int columns)
 {
-    for (int t = 0; t < rows * columns; t++) {
-        p[2 * t] = t / columns;
-        p[2 * t + 1] = t % columns;
-    }
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < columns; x++, p += 2) {
+            p[0] = y;
+            p[1] = x;
+        }
 }
 
 /* Encodings of a grid in a model: its tokens are numbered in reading order, so that a position p
@@ -1950,6 +1957,7 @@ static void pe__sincos2d_fill(posenc_float *row, const double at[2], int C, doub
 
 POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, int C, double base)
 {
+    POSENC_ASSERT(pos != NULL);
     PE__PARALLEL
     for (int t = 0; t < T; t++)
         pe__sincos2d_fill(table + (size_t)t * C, pos + (size_t)t * 2, C, base);
@@ -1964,6 +1972,9 @@ static void pe__sincos2d_row(posenc_float *row, double p, int C, const posenc_sp
 static posenc_status pe__sincos2d_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
 {
     pe__grid_width(s, g->context);
+    if (g->C < 3)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "sincos2d needs 3 channels at least, for row and column, and has %d", g->C);
     return pe__base_check(s, g, why);
 }
 static const pe__card pe__card_SINCOS2D = PE__CARD_ROW(pe__sincos2d_check, pe__sincos2d_row);
@@ -2185,6 +2196,7 @@ static double pe__turn_at(const double *pos, int r, int i, const posenc_turns *t
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
                                   const posenc_float *scale, double magnitude)
 {
+    POSENC_ASSERT(pos || turns.axes <= 1);
     PE__PARALLEL
     for (int r = 0; r < turns.rows; r++) {
         for (int i = 0; i < turns.pairs; i++) {
@@ -2309,6 +2321,7 @@ static const pe__card pe__card_ROPE = PE__CARD_TURN(pe__rope_check, NULL, 0, pe_
 
 POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base)
 {
+    POSENC_ASSERT(dim > 0 && dim % 4 == 0);
     for (int i = 0; i < dim / 2; i++) frequency[i] = pow(base, -4.0 * (i % (dim / 4)) / dim);
 }
 

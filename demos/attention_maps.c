@@ -161,6 +161,9 @@ static int subject_load(subject *s, int T, int threads, kit_error *why)
     if (posenc_model_load(s->model, s->path, POSENC_WEIGHTS, s->note, sizeof s->note, &said)
         != POSENC_OK)
         return fail_in(s, said.text, why);
+    if (strncmp(s->note, "marker: --blocks published", 26) == 0)
+        return fail_in(s, "its blocks are the published ones, which attend across the batch; there "
+                       "is no map of a sequence to draw", why);
     s->parameters = posenc_model_numbers(s->model);
     return 1;
 }
@@ -842,7 +845,8 @@ int main(int argc, char **argv)
     a.closing = "Without --tokens the input is made from --seed, for a checkpoint of another demo\n"
                 "from its own task. Several checkpoints are shown the same input, side by side.\n\n"
                 "  attention_maps results/pattern/learned/best.safetensors\n"
-                "  attention_maps results/pattern/*/best.safetensors --head 0 --out results/heads";
+                "  attention_maps results/pattern/pattern-balanced/*-s1/last.safetensors --head 0\n"
+                "  attention_maps results/marker/runs/rope-depth4-seed1/last.safetensors";
     if (!kit_args_read(&a, argc, argv)) return a.exit_code;
 
     static input in;

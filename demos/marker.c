@@ -244,6 +244,7 @@ static int check_models(kit_args *a, const settings *s, spec_text *spec, int cou
             kit_error why;
             if (published && !is_published(one)) continue;
             if (!net_check(&p, &why)) return kit_usage(a, "%s", why.text);
+            if (!kit_spec_reaches(a, one, MARKER_LENGTH)) return 0;
         }
     }
     return 1;

@@ -187,8 +187,8 @@ static int check_experiment(kit_args *a, const experiment *e)
         return kit_usage(a, "--seq-len %d is too short: the task %s needs %d", s->seq_len, k->name,
                          k->least_length);
     if (k->square && !task_side(s->seq_len))
-        return kit_usage(a, "--seq-len %d is not a square number, as the task %s needs: 16, 36, "
-                         "64, ...",
+        return kit_usage(a, "--seq-len %d is not a square number, as the task %s needs: 4, 9, "
+                         "16, 25, ...",
                          s->seq_len, k->name);
     if (s->vocab < k->least_vocab)
         return kit_usage(a, "--vocab %d is too small: the task %s needs %d", s->vocab, k->name,
@@ -199,6 +199,7 @@ static int check_experiment(kit_args *a, const experiment *e)
         posenc_error said;
         if (posenc_model_bytes(&bytes, &config, &said) != POSENC_OK)
             return kit_usage(a, "%s", said.text);
+        if (!kit_spec_reaches(a, e->spec[i], s->seq_len)) return 0;
     }
     return 1;
 }

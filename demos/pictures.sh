@@ -14,7 +14,7 @@ mkdir -p "$keep"
 "$build/pattern" compare --data balanced --seeds 3 --epochs 12 --resume --out "$runs/pattern"
 "$build/pattern" compare --data plain --epochs 20 --resume --out "$runs/plain"
 "$build/pattern" compare --task grid --quick --train 5000 --epochs 12 --resume --out "$runs/grid"
-"$build/marker" grid --blocks both --depth 1,4 --resume --out "$runs/marker"
+"$build/marker" grid --blocks both --depth 1 --resume --out "$runs/marker"
 cp "$runs/marker/published/grid.csv" "$keep/marker_published.csv"
 "$build/marker" grid --resume --out "$runs/marker"                  # the same fair runs, and depth 16
 "$build/attention_maps" --out "$runs/maps" "$runs"/pattern/pattern-balanced/none-s1/last.safetensors \

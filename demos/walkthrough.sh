@@ -15,7 +15,11 @@ part() {
     echo
 }
 show() {                                   # prints the command as one would type it, then runs it
-    echo "\$ $*"
+    printf '$'
+    for word in "$@"; do
+        case $word in *' '*) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac
+    done
+    printf '\n'
     "$@"
 }
 next() {

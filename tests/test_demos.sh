@@ -61,10 +61,12 @@ refused pattern_heads_that_do_not_divide 2 heads  "$p" train --heads 7
 refused pattern_unknown_task           2 sorting  "$p" train --task sortin
 refused pattern_data_of_another_task   2 data     "$p" train --task sorting --data balanced
 refused pattern_grid_that_is_no_square 2 square   "$p" train --task grid --seq-len 60
+refused pattern_table_that_is_too_short 2 rows    "$p" compare --pe learned:rows=4
 refused pattern_no_bf16_yet            2 fp32     "$p" train --precision bf16
 refused pattern_no_gpu_yet             2 GPU      "$p" train --device cuda
 refused marker_unknown_flag            2 --depth  "$m" train --dept 3
 refused marker_unknown_encoding        2 rope     "$m" train --pe rpoe
+refused marker_table_that_is_too_short 2 rows     "$m" train --pe learned:rows=4
 refused marker_bad_depth               2 depth    "$m" grid --depth 1,x
 refused marker_heads_that_do_not_divide 2 heads   "$m" train --heads 7
 refused maps_without_a_checkpoint      2 .        "$a"

@@ -18,6 +18,7 @@
 typedef struct kit_positions {
     int table, turns, bias;                /* 1: this picture makes sense                         */
     int turns_by_layer;                    /* 1: each layer turns in its own way                  */
+    int turns_on_grid;                     /* 1: by row and column                                */
     int other;                             /* 1: something else is there that nobody draws yet    */
 } kit_positions;
 
@@ -31,14 +32,15 @@ static inline int kit__specs_of(posenc_spec list[POSENC_SPECS], const posenc_mod
 
 static inline kit_positions kit_positions_of(const posenc_model *m)
 {
-    kit_positions k = { 0, 0, 0, 0, 0 };
+    kit_positions k = { 0, 0, 0, 0, 0, 0 };
     posenc_spec list[POSENC_SPECS];
     int n = kit__specs_of(list, m);
     for (int i = 0; i < n; i++) {
         int e = list[i].encoding;
         if (e == POSENC_NONE) continue;
         if (posenc_encoding_get(e)->where == POSENC_EMBEDDING) k.table = 1;
-        else if (e == POSENC_ROPE || e == POSENC_ROPE2D) k.turns = 1;
+        else if (e == POSENC_ROPE) k.turns = 1;
+        else if (e == POSENC_ROPE2D) k.turns = k.turns_on_grid = 1;
         else if (e == POSENC_LROPE) k.turns = k.turns_by_layer = 1;
         else if (e == POSENC_ALIBI || e == POSENC_RELATIVE || e == POSENC_T5) k.bias = 1;
         else k.other = 1;
@@ -337,12 +339,17 @@ static inline int kit__album_turns(kit_album *a, posenc_model *m, int T, const c
     s.col_name = n > 1 ? names.name : NULL;
     s.value_label = "mean cosine";
     s.subtitle = "the score of equal query and key, relative to that at distance 0";
+    const char *line = "Queries and keys are turned by their positions. Shown is the mean over the "
+                       "pairs of channels of the cosine of the angle between two positions, which "
+                       "is the score of a query and a key that are the same vector. It depends on "
+                       "the distance alone: every diagonal has one colour.";
+    const char *grid = "Queries and keys are turned by their rows and columns. Shown is the mean "
+                       "over the pairs of channels of the cosine of the angle between two places, "
+                       "which is the score of a query and a key that are the same vector. It "
+                       "depends on the rows and the columns between them: blocks are rows of the "
+                       "grid, and the same column in the next row is near.";
     int done = kit__album_add(a, &s, "Rotation similarity", name, folder, "rotation_similarity",
-                              "Queries and keys are turned by their positions. Shown is the mean "
-                              "over the pairs of channels of the cosine of the angle between two "
-                              "positions, which is the score of a query and a key that are the "
-                              "same vector. It depends on the distance alone: every diagonal has "
-                              "one colour.", why);
+                              kit_positions_of(m).turns_on_grid ? grid : line, why);
     kit_names_free(&names);
     free(cosine);
     return done;

@@ -113,6 +113,7 @@ static inline void kit_catch_stop(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN);              /* a limit on file sizes is an error of write() instead */
 }
 
 static inline int kit_stopped(void) { return kit__stop != 0; }

@@ -48,6 +48,19 @@ static inline int kit_read_specs(kit_args *a, const kit_list *pe, spec_text *spe
     return count ? count : kit_usage(a, "--pe names no encoding");
 }
 
+/* A table that ends before the sequences do would be found out by the first batch only. */
+static inline int kit_spec_reaches(kit_args *a, const char *spec, int T)
+{
+    posenc_spec list[POSENC_SPECS];
+    int parts = 0;
+    posenc_spec_parse(list, &parts, POSENC_SPECS, spec, NULL);
+    for (int i = 0; i < parts; i++)
+        if (list[i].rows > 0 && list[i].rows < T)
+            return kit_usage(a, "%s has %d rows, too few for sequences of %d tokens", spec,
+                             list[i].rows, T);
+    return 1;
+}
+
 /* a spec as the name of a file */
 static inline void kit_spec_slug(char *slug, size_t room, const char *spec)
 {

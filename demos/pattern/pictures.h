@@ -79,6 +79,16 @@ static int draw_side_by_side(experiment *e, kit_error *why)
 
 /* ---- curves ---------------------------------------------------------------------------------- */
 
+/* Where the axis begins: a whole tenth somewhat below the least there is to show. */
+static double chart_floor(const experiment *e)
+{
+    double least = 1.0 / e->task->classes;
+    for (int i = 0; i < e->methods * e->seeds; i++)
+        for (int k = 0; k < e->run[i].epochs_done; k++)
+            if (e->run[i].row[k].val_acc < least) least = e->run[i].row[k].val_acc;
+    return least < 0.1 ? 0 : floor(10 * least - 0.2) / 10;
+}
+
 /* Validation accuracy by epoch, mean over seeds. */
 static int draw_curves(experiment *e, kit_error *why)
 {
@@ -107,7 +117,7 @@ static int draw_curves(experiment *e, kit_error *why)
     chart.y_label = "sequences classified right";
     chart.series = line;
     chart.count = e->methods;
-    chart.y_low = e->task->classes > 4 ? 0.1 : 0.2;
+    chart.y_low = chart_floor(e);
     chart.y_high = 1.0;
     chart.percent = chart.whole_x = 1;
     chart.level_name = "chance";
