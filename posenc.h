@@ -1000,10 +1000,14 @@ typedef posenc_float pe__lanes
 typedef posenc_float pe__lanes;
 #endif
 
-#if defined(__clang__)
+#if defined(__clang__)               /* which warns of loops that it was asked to widen and cannot */
 #pragma clang fp contract(off)
-#ifdef POSENC_DOUBLE
-#define PE__EACH                                  /* clang warns of loops it cannot widen: exp() */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#if defined(POSENC_DOUBLE) || !defined(__OPTIMIZE__) || __has_feature(address_sanitizer) || \
+    __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define PE__EACH
 #else
 #define PE__EACH  _Pragma("clang loop vectorize(assume_safety)")
 #endif
@@ -6221,6 +6225,7 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
 }
 
 #if defined(__clang__)
+#pragma clang diagnostic pop
 #pragma clang fp contract(on)                                        /* as clang has it by itself */
 #endif
 #endif /* POSENC_IMPLEMENTED */
