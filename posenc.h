@@ -1000,7 +1000,7 @@ typedef posenc_float pe__lanes
 typedef posenc_float pe__lanes;
 #endif
 
-#if defined(__clang__)               /* which warns of loops that it was asked to widen and cannot */
+#if defined(__clang__)              /* which warns of loops that it was asked to widen and cannot */
 #pragma clang fp contract(off)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed"

@@ -11,7 +11,7 @@ keep=demos/results
 mkdir -p "$keep"
 
 # ---- the runs --------------------------------------------------------------------------------------
-"$build/pattern" compare --data balanced --seeds 2 --epochs 12 --resume --out "$runs/pattern"
+"$build/pattern" compare --data balanced --seeds 3 --epochs 12 --resume --out "$runs/pattern"
 "$build/pattern" compare --data plain --epochs 20 --resume --out "$runs/plain"
 "$build/pattern" compare --task grid --quick --train 5000 --epochs 12 --resume --out "$runs/grid"
 "$build/marker" grid --blocks both --depth 1 --resume --out "$runs/marker"
