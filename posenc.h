@@ -17,9 +17,10 @@
      tokens -> embedding ->(+)-> norm -> q,k,v ->(turn)-> scores ->(+)-> softmax -> values -> ...
                             ^                      ^                ^
      positions ---------> [add]                  [rot]        [bias]  [ctx]
-       [pos]          sinusoidal, learned,    rope, lrope   relative, t5,   terms that also
-     0..T-1, offset,  sininit, continuous                   alibi           read the content
-     packed, padding, grid
+       [pos]          sinusoidal, learned,    rope, mrope,  alibi, t5,      terms that also
+     0..T-1, offset,  binary, continuous,     xpos, qtemp,  relative,       read the content
+     packed, padding, fourier, 2-D, 3-D ...   2-D ...       swin, kerple ...
+     grid, random
 
    READING IT
      Start at [4]. Each formula appears once, forward beside backward. PE__STAMPED above a loop
@@ -113,49 +114,125 @@ typedef struct posenc_error { char text[512]; } posenc_error;
 POSENC_DEF const char *posenc_explain(int status);
 
 /* ---- [2.2] the encodings: one row each ----------------------------------------------------------
-   From this table come the enum, the names, the spec strings, the tests' loops and README's table.
-   Columns: token, name, where it enters, parameters learnt, keys of its spec string, one line.   */
+   From this table come the enum, the names, the spec strings, the tests' loops, demos/gallery and
+   README's table. Columns: token, name, where it enters, parameters learnt, keys of its spec string,
+   one line, beyond the training length, source.                                                  */
+
+#define PE__TURN_KEYS "base,layout,dim,offset,nope_every"
 
 #define POSENC_ENCODINGS(X)                                                                        \
     X(NONE,       "none",       NOWHERE,   0, "",                                                  \
-      "no position at all: the control")                                                           \
-    X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base",                                              \
-      "fixed waves of many lengths added to the embedding")                                        \
-    X(SINCOS2D,   "sincos2d",   EMBEDDING, 0, "base,width",                                        \
-      "sinusoidal on a grid: half the channels for the row, half for the column")                  \
-    X(LEARNED,    "learned",    EMBEDDING, 1, "rows,init",                                         \
-      "a free vector for each position")                                                           \
-    X(SININIT,    "sininit",    EMBEDDING, 1, "rows,base",                                         \
-      "a free vector for each position that starts as sinusoidal")                                 \
-    X(CONTINUOUS, "continuous", EMBEDDING, 1, "hidden,length,init",                                \
-      "a small network that turns the position into a vector")                                     \
-    X(ROPE,       "rope",       QUERY_KEY, 0, "base,layout,dim",                                   \
-      "turn queries and keys by an angle that grows with the position")                            \
-    X(LROPE,      "lrope",      QUERY_KEY, 1, "base,layout,dim",                                   \
-      "rope whose frequencies are trained, layer by layer")                                        \
-    X(ROPE2D,     "rope2d",     QUERY_KEY, 0, "base,layout,dim,width",                             \
-      "rope on a grid: half the pairs turn with the row, half with the column")                    \
-    X(RELATIVE,   "relative",   SCORE,     1, "distance,init",                                     \
-      "a learned number per head and clipped distance")                                            \
-    X(ALIBI,      "alibi",      SCORE,     0, "bias_max",                                          \
-      "a penalty that grows with the distance, one slope per head")                                \
-    X(T5,         "t5",         SCORE,     1, "buckets,distance,bidirectional,init",               \
-      "a learned number per head and logarithmic bucket of distances")
+      "no position at all: the control",                                                           \
+      "as within, or as badly",                       "Haviv et al. 2022")                         \
+    X(SINUSOIDAL, "sinusoidal", EMBEDDING, 0, "base,layout,frequencies,scaled",                    \
+      "fixed waves of many lengths added to the embedding",                                        \
+      "defined, never seen: fails early",             "Vaswani et al. 2017")                       \
+    X(SINONLY,    "sinonly",    EMBEDDING, 0, "base",                                              \
+      "sines alone, a frequency of its own for each channel",                                      \
+      "as sinusoidal",                                "pos-enc-bench")                             \
+    X(BINARY,     "binary",     EMBEDDING, 0, "digits",                                            \
+      "the bits of the position, 0 and 1",                                                         \
+      "until the digits run out",                     "pos-enc-bench")                             \
+    X(BINARY_NORM, "binary_norm", EMBEDDING, 0, "digits",                                          \
+      "the bits of the position, -1 and 1",                                                        \
+      "until the digits run out",                     "pos-enc-bench")                             \
+    X(DECIMAL,    "decimal",    EMBEDDING, 0, "digits",                                            \
+      "the decimal digits of the position, 0 to 9",                                                \
+      "until the digits run out",                     "pos-enc-bench")                             \
+    X(DECIMAL_NORM, "decimal_norm", EMBEDDING, 0, "digits",                                        \
+      "the decimal digits of the position, -1 to 1",                                               \
+      "until the digits run out",                     "pos-enc-bench")                             \
+    X(INTEGER,    "integer",    EMBEDDING, 0, "length,spread",                                     \
+      "the position itself as a number",                                                           \
+      "a larger number than any seen",                "pos-enc-bench")                             \
+    X(LEARNED,    "learned",    EMBEDDING, 1, "rows,offset,init",                                  \
+      "a free vector for each position",                                                           \
+      "impossible",                                   "Gehring et al. 2017, BERT, GPT-2")          \
+    X(SININIT,    "sininit",    EMBEDDING, 1, "rows,offset,base",                                  \
+      "a free vector for each position that starts as sinusoidal",                                 \
+      "impossible",                                   "PositionalEncodingExample")                 \
+    X(CONTINUOUS, "continuous", EMBEDDING, 1, "hidden,depth,length,init",                          \
+      "a small network that turns the position into a vector",                                     \
+      "defined, straight lines",                      "ml-positional-encoding")                    \
+    X(SINCOS2D,   "sincos2d",   EMBEDDING, 0, "base,layout,width,swap",                            \
+      "sinusoidal on a grid: half the channels for the row, half for the column",                  \
+      "as sinusoidal",                                "MAE, timm")                                 \
+    X(SINCOS3D,   "sincos3d",   EMBEDDING, 0, "base,width,height",                                 \
+      "sinusoidal in space and time: a third of the channels for each axis",                       \
+      "as sinusoidal",                                "positional-encodings")                      \
+    X(FOURIER,    "fourier",    EMBEDDING, 0, "length,resolution,bands,axes,width,height",         \
+      "waves of whole numbers of half periods over the input",                                     \
+      "repeats itself, mirrored",                     "Jaegle et al. 2021 (Perceiver)")            \
+    X(RANDOM_FOURIER, "random_fourier", EMBEDDING, 0, "length,init,axes,width,height",             \
+      "waves of frequencies drawn once and never trained",                                         \
+      "defined, never seen",                          "Tancik et al. 2020, SAM")                   \
+    X(LEARNED_FOURIER, "learned_fourier", EMBEDDING, 1,                                            \
+      "length,features,hidden,init,axes,width,height",                                             \
+      "waves of trained frequencies, mixed by a small network",                                    \
+      "defined, never seen",                          "Li et al. 2021")                            \
+    X(ROPE,       "rope",       QUERY_KEY, 0, PE__TURN_KEYS ",over,scaling,factor,original,fast,"  \
+      "slow,low,high,attention,mscale,mscale_all,truncate,proportion,short,long,length",           \
+      "turn queries and keys by an angle that grows with the position",                            \
+      "unseen angles: rescale the frequencies",       "Su et al. 2021")                            \
+    X(LROPE,      "lrope",      QUERY_KEY, 1, PE__TURN_KEYS ",over",                               \
+      "rope whose frequencies are trained, layer by layer",                                        \
+      "as rope",                                      "PositionalEncodingExample")                 \
+    X(ROPE2D,     "rope2d",     QUERY_KEY, 0, PE__TURN_KEYS ",width,split,factor",                 \
+      "rope on a grid: half the pairs turn with the row, half with the column",                    \
+      "as rope",                                      "EVA-02, Qwen2-VL, Pixtral")                 \
+    X(ROPE_PIXEL, "rope_pixel", QUERY_KEY, 0, PE__TURN_KEYS ",width,height,resolution",            \
+      "rope over a picture measured from -1 to 1, octaves apart",                                  \
+      "any resolution: the picture stays -1 to 1",    "timm")                                      \
+    X(ROPE_DINO,  "rope_dino",  QUERY_KEY, 0, PE__TURN_KEYS ",width,height",                       \
+      "rope over the patch centres of a picture measured from -1 to 1",                            \
+      "any resolution: the picture stays -1 to 1",    "DINOv3")                                    \
+    X(MROPE,      "mrope",      QUERY_KEY, 0, PE__TURN_KEYS ",sections,order",                     \
+      "rope for text and pictures: pairs shared out among time, row and column",                   \
+      "as rope",                                      "Qwen2-VL, Qwen3-VL")                        \
+    X(XPOS,       "xpos",       QUERY_KEY, 0, PE__TURN_KEYS ",scale_base,center",                  \
+      "rope whose scores also fade with the distance; causal models only",                         \
+      "built for it",                                 "Sun et al. 2022")                           \
+    X(QTEMP,      "qtemp",      QUERY_KEY, 0, "form,rate,original,every",                          \
+      "sharper queries further on, so that attention does not thin out",                           \
+      "built for it",                                 "Llama 4, Ministral 3, Qwen")                \
+    X(RELATIVE,   "relative",   SCORE,     1, "distance,bidirectional,init,per_layer",             \
+      "a learned number per head and clipped distance",                                            \
+      "last rows are shared",                         "ml-positional-encoding")                    \
+    X(ALIBI,      "alibi",      SCORE,     0, "bias_max,heads",                                    \
+      "a penalty that grows with the distance, one slope per head",                                \
+      "built for it",                                 "Press et al. 2021")                         \
+    X(LALIBI,     "lalibi",     SCORE,     1, "bias_max,per_layer",                                \
+      "alibi whose slopes are trained",                                                            \
+      "built for it",                                 "Kazemnejad et al. 2023 (code)")             \
+    X(T5,         "t5",         SCORE,     1, "buckets,distance,bidirectional,init,per_layer",     \
+      "a learned number per head and logarithmic bucket of distances",                             \
+      "last bucket is shared",                        "Raffel et al. 2019")                        \
+    X(SWIN,       "swin",       SCORE,     1, "width,height,init,per_layer",                       \
+      "a learned number per head and offset on a grid, down and across",                           \
+      "impossible",                                   "Liu et al. 2021 (Swin)")                    \
+    X(KERPLE,     "kerple",     SCORE,     1, "form,per_layer",                                    \
+      "a trained penalty that flattens with the distance",                                         \
+      "built for it",                                 "Chi et al. 2022")                           \
+    X(SANDWICH,   "sandwich",   SCORE,     0, "buckets",                                           \
+      "what sinusoids would add to the score, as a bias",                                          \
+      "built for it",                                 "Chi et al. 2023")
 
 typedef enum posenc_where {                 /* where an encoding enters */
     POSENC_NOWHERE, POSENC_EMBEDDING, POSENC_QUERY_KEY, POSENC_SCORE
 } posenc_where;
 
-#define PE__X(token, name, where, learns, keys, line) POSENC_##token,
+#define PE__X(token, name, where, learns, keys, line, beyond, source) POSENC_##token,
 typedef enum posenc_encoding { POSENC_ENCODINGS(PE__X) POSENC_ENCODING_COUNT } posenc_encoding;
 #undef PE__X
 
 typedef struct posenc_encoding_info {
     const char *name;
     posenc_where where;
-    int learns;                             /* 1: has parameters */
-    const char *keys;                       /* comma-separated keys its spec string takes */
-    const char *line;
+    int learns;                             /* 1: has parameters                                  */
+    const char *keys;                       /* comma-separated keys its spec string takes         */
+    const char *line;                       /* what it does                                       */
+    const char *beyond;                     /* what happens beyond the training length            */
+    const char *source;                     /* the paper, or the models or projects it is from    */
 } posenc_encoding_info;
 
 /* row i of the table, or NULL outside it */
@@ -163,31 +240,72 @@ POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i);
 
 /* ---- [2.3] spec strings -------------------------------------------------------------------------
    name[:key=value,...] joined with '+':   rope    rope:base=500000,layout=half    learned+alibi
-   The same choices are fields of a plain struct; zero means the default given beside the field.  */
+   The same choices are fields of a plain struct; zero means the default given beside the field. A
+   list of numbers is separated by '/': mrope:sections=16/24/24                                   */
 
-typedef enum posenc_layout {                /* which channels form a pair that rope turns         */
-    POSENC_LAYOUT_DEFAULT,                  /* in a spec: half                                    */
+typedef enum posenc_layout {                /* how sines and cosines, or the two of a pair, lie   */
+    POSENC_LAYOUT_DEFAULT,                  /* rope: half; waves: interleaved                     */
     POSENC_INTERLEAVED,                     /* (2i, 2i+1): GPT-J, original LLaMA, RoFormer        */
-    POSENC_HALF                             /* (i, i + n/2): GPT-NeoX, Hugging Face Llama         */
+    POSENC_HALF,                            /* (i, i + n/2): GPT-NeoX, Hugging Face Llama         */
+    POSENC_CONCAT,                          /* waves: all sines, then all cosines (tensor2tensor) */
+    POSENC_COSFIRST                         /* waves: all cosines, then all sines                 */
 } posenc_layout;
+typedef enum posenc_scaling {               /* rules that change rope's frequencies [5.7.1]       */
+    POSENC_SCALING_NONE, POSENC_LINEAR_SCALING, POSENC_NTK, POSENC_DYNAMIC, POSENC_YARN,
+    POSENC_LLAMA3, POSENC_LONGROPE, POSENC_PROPORTIONAL, POSENC_FACTORS
+} posenc_scaling;
+enum { POSENC_PAPER, POSENC_T2T };          /* frequencies: base^(-2i/C), or base^(-i/(C/2 - 1))  */
+enum { POSENC_ALL, POSENC_FIRST };          /* spread: a number in all channels, or in the first  */
+enum { POSENC_LINEAR_BANDS, POSENC_LOG_BANDS };     /* bands: evenly spaced, or evenly in octaves */
+enum { POSENC_OVER_HEAD, POSENC_OVER_WIDTH };       /* over: pairs within heads, or across them   */
+enum { POSENC_HALVES, POSENC_ALTERNATE };   /* split: a list of frequencies per axis, or one list */
+enum { POSENC_CHUNKED, POSENC_WOVEN };      /* order of mrope's sections: one by one, or in turns */
+enum { POSENC_FORM_DEFAULT, POSENC_TEMPER_LLAMA4, POSENC_TEMPER_MINISTRAL, POSENC_TEMPER_SMOOTH,
+       POSENC_TEMPER_LOGN, POSENC_KERPLE_LOG, POSENC_KERPLE_POWER };              /* form, by row */
+enum { POSENC_AXES = 3, POSENC_FACTORS_MAX = 128 };  /* most coordinates a token has; pairs in a list */
 
 typedef struct posenc_spec {
     int encoding;                           /* POSENC_ROPE, ...                                   */
-    double base;                            /* 10000    waves and turns                           */
-    int layout;                             /* half     rope, lrope, rope2d                       */
-    int dim;                                /* head width: leading channels that turn             */
-    int width;                    /* columns of the grid; smallest square that holds the context */
-    int rows;                               /* context  rows of the table     learned, sininit    */
-    int hidden;                             /* 128      width of the network  continuous          */
-    double length;                          /* context  u = position / length continuous          */
+    double base;                            /* 10000 (rope_dino 100)    waves and turns           */
+    int layout;                             /* half for turns, interleaved for waves              */
+    int frequencies;                        /* paper    sinusoidal: paper or t2t                  */
+    int scaled;                             /* 0        sinusoidal: 1 has a learned factor        */
+    int dim, offset;           /* head width, 0: channels that turn, and the first; learned: rows
+                                  that come before position 0                                     */
+    int over;                               /* head     rope, lrope: or the whole width           */
+    int nope_every;                  /* 0        n: every n-th layer does not turn (Llama 4: 4)   */
+    int scaling;                            /* none     rope: one of posenc_scaling               */
+    double factor, original;                /* 1, context   how much longer; trained length       */
+    double fast, slow, low, high;           /* 32, 1, 1, 4  ends of the ramps of yarn and llama3  */
+    double attention, mscale, mscale_all;   /* 0        magnitude, in this order of precedence    */
+    int truncate;                           /* 1        yarn: -1 leaves the ramp's ends unrounded */
+    double proportion;                      /* 1        proportional: share of pairs that turn    */
+    double length;             /* context: u = p / length; scaling: frequencies for this length
+                                  (0: that of the batch)                                          */
+    int width, height;    /* columns and rows of the grid; smallest square that holds the context */
+    int axes, swap;                         /* 1, 0     coordinates; sincos2d: columns first      */
+    int split, order;                       /* halves, chunked    rope2d, mrope                   */
+    int sections[POSENC_AXES];              /* mrope: pairs of time, row, column                  */
+    double resolution;                      /* length; rope_pixel 256     finest wave             */
+    int bands, spread;                      /* linear, all        fourier, integer                */
+    int digits;                             /* channels   binary, decimal                         */
+    double scale_base, center;              /* 512, context/2     xpos                            */
+    int form;                               /* llama4; log        qtemp, kerple                   */
+    double rate;                            /* 0.1      qtemp                                     */
+    int every;                              /* 1        qtemp: every n-th layer                   */
+    int rows;                               /* context + offset   learned, sininit                */
+    int hidden, depth, features;            /* 128, 2, channels   networks                        */
     int distance;                           /* 128      clip distance         relative, t5        */
-    int buckets;                            /* 32                             t5                  */
-    int bidirectional;                     /* t5: 1 yes, -1 no; 0: yes unless the model is causal */
+    int buckets;                            /* 32       t5; 128   sandwich                        */
+    int bidirectional;       /* 1 yes, -1 no; 0: t5 yes unless the model is causal, relative yes  */
+    int per_layer;                          /* 0        1: a learned bias for each layer          */
     double bias_max;                        /* 8        alibi's slopes: 2^(-bias_max*(h+1)/H)     */
+    int heads;                              /* H        alibi: heads with a slope                 */
     double init;                            /* 0.02     standard deviation of a learned table     */
+    float short_factor[POSENC_FACTORS_MAX], long_factor[POSENC_FACTORS_MAX];  /* 0 ends the list  */
 } posenc_spec;
 
-enum { POSENC_SPEC_TEXT = 512, POSENC_SPECS = 8 };  /* longest spec string; most encodings in one */
+enum { POSENC_SPEC_TEXT = 4096, POSENC_SPECS = 8 }; /* longest spec string; most encodings in one */
 
 /* Fills list[0..*count-1]; room says how many fit. Text NULL or "" means none.                   */
 POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
@@ -217,6 +335,22 @@ POSENC_DEF void posenc_positions_packed(double *p, const int *segment, int B, in
                                          /* starts again at 0 wherever the segment number changes */
 POSENC_DEF void posenc_positions_grid  (double *p, int rows, int columns);
                                        /* p (rows*columns, 2): row and column, in reading order   */
+POSENC_DEF void posenc_positions_padding(double *p, const int *tokens, int pad, int B, int T);
+                        /* RoBERTa, fairseq: real tokens count from pad + 1 on, padding stays at pad */
+/* n distinct whole numbers below `most`, drawn by seed and sorted: a short text in a long one's
+   places (Ruoss et al. 2023). Returns 0 and counts 0..n-1 when there are not that many.          */
+POSENC_DEF int  posenc_positions_random(double *p, int n, double most, uint64_t seed);
+/* Augmentation (SHAPE, CAPE) of n tokens of `axes` coordinates each, in place: all coordinates of an
+   axis times one factor, log-uniform in 1/stretch .. stretch, plus one shift in -shift .. shift, plus a
+   jitter of each token's own in -jitter .. jitter. Zeros (stretch 0 or 1) leave that part out.   */
+POSENC_DEF void posenc_positions_augment(double *p, int n, int axes, double shift, double jitter,
+                                         double stretch, uint64_t seed);
+/* Text and pictures in one row (Qwen2-VL): p (tokens, 3), time, row and column. A run of text of n
+   tokens is { 0, 0, n }; a picture or video is { frames, rows, columns }, its frames `step` apart in
+   time. Text goes on behind the largest coordinate so far. Returns the position that follows: token t
+   of a later decoding step stands at that plus t, on all axes.                                   */
+typedef struct posenc_block { int frames, rows, columns; double step; } posenc_block;
+POSENC_DEF double posenc_positions_mrope(double *p, const posenc_block *block, int blocks);
 
 /* ---- [2.5] door one: encodings on your own buffers ----------------------------------------------
    Pure functions, no allocation, no state. Angles are computed in double and applied in float.   */
@@ -268,28 +402,54 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
                                       const posenc_float *scale, const double *pos, int layout,
                                       double base);
 
-/* What both are made of: a table of cosines and sines, and one function that applies it.
-   cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares
+/* What every member of the rope family is made of: angles and lengths that grow with the position,
+       theta_i = scale_i sum_a p_a frequency[a,i]        m_i = magnitude exp(growth_i (p_0 - center))
+   a table of m cos and m sin, and one function that applies it.                                  */
+typedef struct posenc_rotation {
+    int pairs, axes;                        /* axes 0 means 1: positions on a line                */
+    const double *frequency;                /* (axes, pairs)                                      */
+    const double *growth;                   /* (pairs); NULL: lengths stay                        */
+    double center, magnitude;               /* magnitude 0 means 1                                */
+    const posenc_float *scale;              /* (pairs) trained factors; NULL: none                */
+} posenc_rotation;
+
+/* cosine, sine (rows, pairs); row of token (b,t) is b*row_b + t, row_b 0 when the batch shares
    them. Turns channels offset .. offset + 2*pairs - 1 of each head; a row past rows is left
-   alone. With several axes pos is (rows, axes), never NULL, and pair i reads axis i*axes/pairs.  */
+   alone.                                                                                         */
 typedef struct posenc_turns {
     posenc_float *cosine, *sine;
     int rows, pairs, row_b, offset, layout;
-    int axes;                               /* 0 or 1: positions on a line; 2: on a grid          */
 } posenc_turns;
-/* frequency[i] = base^(-2i/dim), i < dim/2 */
-POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base);
-/* for a grid: base^(-4i/dim), i < dim/4, once for the row and once more for the column           */
-POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base);
-/* angle = pos[r] * frequency[i] * (scale ? scale[i] : 1); cosine and sine times magnitude        */
-POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
-                                  const posenc_float *scale, double magnitude);
-/* dscale[i] += sum of p * frequency[i] * dangle, from x before the turn and its gradient dx      */
+/* pos (rows, axes); NULL, with one axis: 0, 1, 2, ...                                            */
+POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const posenc_rotation *by);
+/* The turn that takes a vector from where it was turned `before` to where `now` puts it: applied to
+   cached keys, it moves them (context shift) or changes their frequencies (dynamic, longrope)
+   without the keys as they were. Lengths are divided and multiplied.                             */
+POSENC_DEF void posenc_turns_between(posenc_turns turns, const double *pos_now,
+                                     const posenc_rotation *now, const double *pos_before,
+                                     const posenc_rotation *before);
+/* dscale[i] += sum of sum_a p_a frequency[a,i] * dtheta_i, from x and its gradient dx, both taken
+   before the turn, or both after it                                                              */
 POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
                                       posenc_turns turns, const double *pos,
-                                      const double *frequency);
+                                      const posenc_rotation *by);
 POSENC_DEF void posenc_turn     (posenc_heads x,  posenc_turns turns);      /* forward, in place  */
 POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns);      /* its transpose      */
+/* frequency[i] = base^(-2i/dim), i < dim/2 */
+POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base);
+/* for a grid, (2, dim/2): base^(-4i/dim), i < dim/4, for the row and once more for the column    */
+POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base);
+/* x[b,t,h] *= tau[b*row_b + t]: a query's temperature. Its own backward.                         */
+POSENC_DEF void posenc_temper(posenc_heads x, const posenc_float *tau, int row_b);
+/* Weights of a query or key projection, (H*D, C), from one layout to the other: rows offset ..
+   offset + dim - 1 of each head are put in the order of layout `to`; scores stay the same. C 1 for
+   a bias. w may not be from.                                                                     */
+POSENC_DEF void posenc_layout_convert(posenc_float *w, const posenc_float *from, int H, int D, int C,
+                                      int dim, int offset, int to);
+/* A table of positions for another length: rows in between are mixed, as if both tables covered the
+   same stretch (linear interpolation between centres).                                           */
+POSENC_DEF void posenc_learned_resize(posenc_float *table, int rows, const posenc_float *from,
+                                      int from_rows, int C);
 
 /* Added to scores. A bias that depends on the distance d = p_i - p_j alone (query minus key,
    positive for the past) is one vector per head: bias (H, future + 1 + past), entry d + future
@@ -313,6 +473,86 @@ POSENC_DEF void posenc_t5_backward(posenc_float *dtable, const posenc_float *dbi
 /* scores[h,i,j] += bias of distance (i + Tk - Tq) - j, for people with an attention of their own */
 POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bias, int H, int Tq,
                                    int Tk, int past, int future);
+
+/* ---- [2.5.1] any encoding of the table, by its spec ---------------------------------------------
+   posenc_spec s = { .encoding = POSENC_BINARY };  or from a text with posenc_spec_parse
+       posenc_spec_complete(&s, &shape, &why);              fills in defaults, or says what is wrong
+       posenc_spec_rows_forward(x, scratch, &s, w, ...);    an encoding that enters at the EMBEDDING
+       by = posenc_spec_rotation(room, &s, 0, T);           QUERY_KEY: then posenc_turns_fill, _turn
+       posenc_spec_bias_forward(bias, &s, w, H, past, future);                                SCORE
+   w lists the tensors that the encoding learns, in the order of posenc_spec_parts; NULL if none. */
+
+typedef struct posenc_shape { int C, H, D, context, causal; } posenc_shape; /* of the model it is for */
+
+POSENC_DEF posenc_status posenc_spec_complete(posenc_spec *s, const posenc_shape *shape,
+                                              posenc_error *why);
+enum { POSENC_PARTS = 6 };                  /* most tensors one encoding has                      */
+typedef struct posenc_part {
+    const char *name;
+    int rows, columns;                      /* columns 0: a vector                                */
+    int fixed;                              /* 1: drawn once, never trained                       */
+} posenc_part;
+POSENC_DEF int posenc_spec_parts(posenc_part part[POSENC_PARTS], const posenc_spec *s,
+                                 const posenc_shape *shape);
+/* How many coordinates it reads of each token, and the coordinates of T tokens from positions with
+   `given` numbers each (T, given): an index on a grid becomes row and column, patches of a picture
+   are measured from -1 to 1, text has the same place on all axes of mrope. at (T, axes).         */
+POSENC_DEF int  posenc_spec_axes(const posenc_spec *s);
+POSENC_DEF void posenc_spec_coordinates(double *at, const posenc_spec *s, const double *pos, int given,
+                                        int T);
+/* Can every token stand where pos says? finite, whole where a table or digits need it, inside.   */
+POSENC_DEF posenc_status posenc_spec_check_positions(const posenc_spec *s, const double *at, int T,
+                                                     posenc_error *why);
+
+/* x[b,t] += E(at_t); x (B,T,C), at (T, axes), or NULL with one axis. Backward adds to dw (NULL
+   entries are frozen) from the scratch that forward left; dx passes as it is.                    */
+POSENC_DEF size_t posenc_spec_rows_scratch(const posenc_spec *s, int T, int C);
+POSENC_DEF void posenc_spec_rows_forward(posenc_float *x, posenc_float *scratch, const posenc_spec *s,
+                                         posenc_float *const *w, const double *at, int B, int T,
+                                         int C);
+POSENC_DEF void posenc_spec_rows_backward(posenc_float *const *dw, const posenc_float *dx,
+                                          posenc_float *scratch, const posenc_spec *s,
+                                          posenc_float *const *w, const double *at, int B, int T,
+                                          int C);
+/* Frequencies of a QUERY_KEY encoding (but qtemp) in `room`, (POSENC_AXES + 1) * dim/2 doubles. key 1:
+   for keys, which xpos treats the other way round. length: tokens in all, read by the scalings
+   dynamic and longrope.                                                                          */
+POSENC_DEF posenc_rotation posenc_spec_rotation(double *room, const posenc_spec *s, int key,
+                                                double length);
+/* qtemp: tau (T) for posenc_temper or for attention's q_scale                                    */
+POSENC_DEF void posenc_spec_temperature(posenc_float *tau, const posenc_spec *s, const double *pos,
+                                        int T);
+/* bias (H, future + 1 + past) as in [2.5], added to; dw added to                                 */
+POSENC_DEF void posenc_spec_bias_forward(posenc_float *bias, const posenc_spec *s,
+                                         posenc_float *const *w, int H, int past, int future);
+POSENC_DEF void posenc_spec_bias_backward(posenc_float *const *dw, const posenc_float *dbias,
+                                          const posenc_spec *s, posenc_float *const *w, int H,
+                                          int past, int future);
+/* the whole number that stands for a token in q_at and k_at of attention: its position, or for swin
+   row * (2 width - 1) + column, so that a distance tells how far down and how far across         */
+POSENC_DEF int posenc_spec_place(const posenc_spec *s, const double *at);
+
+/* ---- [2.5.2] an encoding of your own ------------------------------------------------------------
+   A struct of callbacks, named in a model's spec string like any other. They run on the CPU, whatever
+   the model runs on, once a step for each row, pair or distance. Fill in the one that fits:
+     row        what is added to the embedding at position p                          (and backward)
+     frequency  of pair i, for queries and keys: theta = p * frequency
+     bias       what is added to a score at distance d = p_query - p_key              (and backward)
+   It may learn `parameters` numbers (w), which start as `start` leaves them (NULL: zeros). A backward
+   receives the gradient of what its forward gave and adds to dw.                                 */
+typedef struct posenc_custom {
+    const char *name;
+    void *user;                             /* handed to every callback                           */
+    int parameters;
+    void (*start)(void *user, posenc_float *w);
+    void (*row)(void *user, posenc_float *row, double p, int C, const posenc_float *w);
+    void (*row_backward)(void *user, posenc_float *dw, const posenc_float *drow, double p, int C,
+                         const posenc_float *w);
+    double (*frequency)(void *user, int i, int pairs);
+    double (*bias)(void *user, int h, int H, int d, const posenc_float *w);
+    void (*bias_backward)(void *user, posenc_float *dw, double dbias, int h, int H, int d,
+                          const posenc_float *w);
+} posenc_custom;
 
 /* ---- [2.6] door two: layers, forward beside backward ----------------------------------------- */
 
@@ -444,6 +684,7 @@ typedef struct posenc_attention {           /* all zero: plain full attention, s
     const int *q_at, *k_at;             /* (B,Tq), (B,Tk) whole positions for bias; NULL: indices */
     const posenc_row_bias *row_bias;        /* NULL: none                                         */
     const posenc_turns *q_turns, *k_turns;  /* turn q and k on the way in; NULL: as they are      */
+    const posenc_float *q_scale;        /* (B,Tq) temperature of each query, times scale; NULL: 1 */
     posenc_dropout dropout;                 /* of the map: index ((b*H + h)*Tq + i)*Tk + j        */
     int threads;                            /* 0: 1. Scratch is needed for each                   */
 } posenc_attention;
@@ -569,13 +810,18 @@ typedef struct posenc_backend {
                                posenc_float *);
     void (*rows_forward)(posenc_float *, const posenc_float *, int, int, int);
     void (*rows_backward)(posenc_float *, const posenc_float *, int, int, int);
-    void (*turns_fill)(posenc_turns, const double *, const double *, const posenc_float *, double);
+    void (*waves_forward)(posenc_float *, const posenc_float *, double, int, int);
+    void (*waves_backward)(posenc_float *, const posenc_float *, const posenc_float *, int, int);
+    void (*turns_fill)(posenc_turns, const double *, const posenc_rotation *);
     void (*turns_backward)(posenc_float *, posenc_heads, posenc_heads, posenc_turns, const double *,
-                           const double *);
+                           const posenc_rotation *);
     void (*turn)(posenc_heads, posenc_turns);
     void (*turn_back)(posenc_heads, posenc_turns);
     void (*gather_forward)(posenc_float *, const posenc_float *, const int *, int, int, int);
     void (*gather_backward)(posenc_float *, const posenc_float *, const int *, int, int, int);
+    void (*curve_forward)(posenc_float *, const posenc_float *, int, int, int, int, int);
+    void (*curve_backward)(posenc_float *, const posenc_float *, const posenc_float *, int, int,
+                           int, int, int);
     void (*optimizer_apply)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
                             size_t, const posenc_optimizer *, double, double, double, uint64_t);
     double (*sum_squares)(const posenc_float *, size_t);
@@ -589,6 +835,19 @@ POSENC_DEF void posenc_gather_forward(posenc_float *bias, const posenc_float *ta
                                       int H, int n, int rows);
 POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float *dbias,
                                        const int *row, int H, int n, int rows);
+/* The same for biases that are a formula of the distance with a few trained numbers per head, w (H,n):
+   encoding and form as in a spec (lalibi, kerple).                                               */
+POSENC_DEF void posenc_curve_forward(posenc_float *bias, const posenc_float *w, int encoding, int form,
+                                     int H, int past, int future);
+POSENC_DEF void posenc_curve_backward(posenc_float *dw, const posenc_float *dbias,
+                                      const posenc_float *w, int encoding, int form, int H, int past,
+                                      int future);
+/* y = scale [sin a | cos a]: a (R,n) becomes y (R,2n). Backward needs no a: the slope of the one half
+   is the other. da may not be dy.                                                                */
+POSENC_DEF void posenc_waves_forward (posenc_float *y, const posenc_float *a, double scale, int R,
+                                      int n);
+POSENC_DEF void posenc_waves_backward(posenc_float *da, const posenc_float *dy, const posenc_float *y,
+                                      int R, int n);
 
 /* ---- [2.10] door three: a whole transformer -------------------------------------------------- */
 
@@ -622,6 +881,8 @@ typedef struct posenc_config {              /* zero means the default beside the
     int inference;                      /* 0        1: no gradients, no moments, one layer's room */
     int threads;                            /* OpenMP's own setting when the model is made        */
     uint64_t seed;                          /* 0        of weights and dropout                    */
+    const posenc_custom *custom;   /* encodings of your own [2.5.2], which must outlive the model */
+    int customs;                            /* 0        how many                                  */
     const posenc_backend *backend;          /* the CPU                                            */
 } posenc_config;
 
@@ -650,7 +911,8 @@ typedef struct posenc_batch {
     int B, T;                               /* B <= config.batch, T <= config.context             */
     const int *tokens;                      /* (B,T)                                              */
     const int *targets;                    /* (B,T), or (B) for a classifier; POSENC_IGNORE skips */
-    const double *positions;                /* (B,T); NULL: 0..T-1 in each row                    */
+    const double *positions;                /* (B,T,axes); NULL: 0..T-1 in each row               */
+    int axes;                               /* 0, 1: a position is one number; 2, 3: coordinates  */
     const int *segments;                    /* (B,T) packed rows; NULL: one segment               */
     uint64_t first_sample;            /* number of row 0 in the whole data: dropout depends on it */
     double divisor;                     /* loss = sum / divisor; 0: number of targets not ignored */
@@ -1736,54 +1998,90 @@ POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_fl
    transformer knows of it; the row in POSENC_ENCODINGS [2.2] gives it its name. CONTRIBUTING.md
    adds one step by step.                                                                         */
 
-/* ---- [5.0] what a card holds ----------------------------------------------------------------- */
+/* ---- [5.0] what a card holds -----------------------------------------------------------------
+   Three questions, whatever the encoding: what does it need (check, plan), where does a token stand
+   for it (axes, place), and what does it do there (one of the rest).                             */
 
-typedef struct pe__geometry { int C, H, D, context, causal; } pe__geometry;    /* its model */
-
-typedef enum pe__init { PE__ZERO, PE__ONE, PE__NORMAL, PE__UNIFORM, PE__WAVES } pe__init;
+typedef enum pe__init { PE__ZERO, PE__ONE, PE__NORMAL, PE__UNIFORM, PE__POSITIVE, PE__WAVES,
+                        PE__SLOPES, PE__CONSTANT } pe__init;
 
 typedef struct pe__plan {                   /* a tensor to be: name, shape, how its values start  */
     const char *name;
-    int dims, shape[2];
+    int rows, columns;                      /* columns 0: a vector                                */
     pe__init init;
-    double spread;                          /* deviation (normal), bound (uniform), base (waves)  */
+    double spread;        /* deviation (normal), bound (uniform; positive: of the first column, half
+                             of it for the second), base (waves), bias_max (slopes), value (constant) */
+    int fixed;                              /* 1: never trained                                   */
 } pe__plan;
 
-enum { PE__PLANS = 6 };                     /* most tensors one encoding may learn                */
+/* A network of the position: coordinates u = at * factor + shift through a chain of layers, each a
+   letter: l linear, p linear without bias, r ReLU, g GELU, w waves (twice as wide) [5.5]         */
+typedef struct pe__network {
+    const char *chain;
+    int width[4];                           /* of u, and of what each linear layer gives          */
+    double factor[POSENC_AXES], shift[POSENC_AXES];
+    double waves;                           /* what the waves are multiplied by                   */
+} pe__network;
 
 typedef struct pe__card {
     /* fills the spec's defaults for this model, or refuses with a sentence */
-    posenc_status (*check)(posenc_spec *s, const pe__geometry *g, posenc_error *why);
-    /* the tensors it learns, and whether each layer has its own */
-    int (*plan)(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g);
-    int per_layer;
-    /* EMBEDDING, fixed: the row of C channels that stands for position p */
-    void (*row)(posenc_float *row, double p, int C, const posenc_spec *s);
-    /* EMBEDDING, learned: 1 for a table looked up by position, 2 for the network of [5.5] */
+    posenc_status (*check)(posenc_spec *s, const posenc_shape *g, posenc_error *why);
+    /* the tensors it has */
+    int (*plan)(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g);
+    /* coordinates it reads (0: as many as the spec says), and how `given` numbers become those */
+    int axes;
+    void (*place)(double *at, int given, const posenc_spec *s);
+    /* EMBEDDING, fixed: the row of C channels that stands for a place */
+    void (*row)(posenc_float *row, const double *at, int C, const posenc_spec *s);
+    /* EMBEDDING, learned: 1 for a table looked up by position, or a network */
     int lookup;
-    /* QUERY_KEY: dim/2 frequencies; a learned scale multiplies them */
-    void (*frequencies)(double *f, const posenc_spec *s);
-    int axes;                               /* 2: turns by row and column of a grid, else 1 or 0  */
-    /* SCORE, fixed: the bias of head h at distance d */
+    void (*network)(pe__network *n, const posenc_spec *s, int C);
+    /* QUERY_KEY: frequencies into f (axes, pairs), magnitude and growth (behind f); a planned tensor is
+       a trained factor for each pair. Or what a query is multiplied by */
+    void (*rotate)(posenc_rotation *r, double *f, const posenc_spec *s, double length);
+    double (*temperature)(const posenc_spec *s, double p);
+    /* SCORE: the bias of head h at distance d; or the row of a learned table that distance d reads; or
+       a formula with `numbers` trained numbers w, its slopes along each of them in slope */
     double (*bias)(const posenc_spec *s, int h, int H, int d);
-    /* SCORE, learned: the row of the table that distance d reads */
     int (*bucket)(const posenc_spec *s, int d);
+    double (*curve)(double *slope, const posenc_float *w, int d, int form);
+    int numbers;
 } pe__card;
 
-/* a card of each shape: what it must say, in the order it is used */
-#define PE__CARD_ROW(check, row)            { check, NULL, 0, row, 0, NULL, 0, NULL, NULL }
-#define PE__CARD_LOOKUP(check, plan, kind)  { check, plan, 0, NULL, kind, NULL, 0, NULL, NULL }
-#define PE__CARD_TURN(check, plan, per_layer, frequencies) \
-    { check, plan, per_layer, NULL, 0, frequencies, 1, NULL, NULL }
-#define PE__CARD_TURN_GRID(check, frequencies) \
-    { check, NULL, 0, NULL, 0, frequencies, 2, NULL, NULL }
-#define PE__CARD_BIAS(check, bias)          { check, NULL, 0, NULL, 0, NULL, 0, bias, NULL }
-#define PE__CARD_TABLE(check, plan, bucket) { check, plan, 0, NULL, 0, NULL, 0, NULL, bucket }
+/* a card of each shape: what it must say */
+#define PE__CARD_ROW(check, row)            { check, NULL, 1, NULL, row, 0, NULL, NULL, NULL, NULL, \
+                                              NULL, NULL, 0 }
+#define PE__CARD_ROW_AT(check, axes, row)   { check, NULL, axes, pe__place_grid, row, 0, NULL, NULL, \
+                                              NULL, NULL, NULL, NULL, 0 }
+#define PE__CARD_LOOKUP(check, plan)        { check, plan, 1, NULL, NULL, 1, NULL, NULL, NULL, NULL, \
+                                              NULL, NULL, 0 }
+#define PE__CARD_NETWORK(check, plan, net)  { check, plan, 0, pe__place_grid, NULL, 0, net, NULL, NULL, \
+                                              NULL, NULL, NULL, 0 }
+#define PE__CARD_TURN(check, plan, rotate)  { check, plan, 1, NULL, NULL, 0, NULL, rotate, NULL, NULL, \
+                                              NULL, NULL, 0 }
+#define PE__CARD_TURN_AT(check, axes, place, rotate) { check, NULL, axes, place, NULL, 0, NULL, rotate, \
+                                              NULL, NULL, NULL, NULL, 0 }
+#define PE__CARD_TEMPER(check, temperature) { check, NULL, 1, NULL, NULL, 0, NULL, NULL, temperature, \
+                                              NULL, NULL, NULL, 0 }
+#define PE__CARD_BIAS(check, bias)          { check, NULL, 1, NULL, NULL, 0, NULL, NULL, NULL, bias, \
+                                              NULL, NULL, 0 }
+#define PE__CARD_TABLE(check, plan, bucket) { check, plan, 1, NULL, NULL, 0, NULL, NULL, NULL, NULL, \
+                                              bucket, NULL, 0 }
+#define PE__CARD_CURVE(check, plan, curve, numbers) { check, plan, 1, NULL, NULL, 0, NULL, NULL, NULL, \
+                                              NULL, NULL, curve, numbers }
 
-static posenc_spec pe__no_spec(void)
+static const pe__card *pe__card_of(const posenc_spec *s);                               /* [5.20] */
+static int pe__axes_of(const posenc_spec *s)
+{
+    int axes = pe__card_of(s)->axes;
+    return axes ? axes : pe__clamp(s->axes, 1, POSENC_AXES);
+}
+
+static posenc_spec pe__no_spec(int encoding)
 {
     posenc_spec s;
     memset(&s, 0, sizeof s);
+    s.encoding = encoding;
     return s;
 }
 
@@ -1792,13 +2090,17 @@ static int pe__plan_one(pe__plan *p, const char *name, int rows, int columns, pe
                         double spread)
 {
     p->name = name;
-    p->dims = columns ? 2 : 1;
-    p->shape[0] = rows;
-    p->shape[1] = columns;
+    p->rows = rows;
+    p->columns = columns;
     p->init = init;
     p->spread = spread;
+    p->fixed = 0;
     return 1;
 }
+
+/* defaults: a field that is zero gets the value */
+static void pe__default(double *field, double value) { if (*field == 0) *field = value; }
+static void pe__default_int(int *field, int value) { if (*field == 0) *field = value; }
 
 /* ---- [5.1] positions ----------------------------------------------------------------------------
    Where positions come from is nobody's business but the caller's: all encodings read an array.  */
@@ -1841,16 +2143,118 @@ POSENC_DEF void posenc_positions_grid(double *p, int rows, int columns)
         }
 }
 
-/* Encodings of a grid in a model: its tokens are numbered in reading order, so that a position p
-   stands for row floor(p / width) and column p - width * row.                                    */
-static void pe__grid_at(double at[2], double p, int width)
+POSENC_DEF void posenc_positions_padding(double *p, const int *tokens, int pad, int B, int T)
 {
-    at[0] = floor(p / width);
-    at[1] = p - at[0] * width;
+    for (int b = 0; b < B; b++)
+        for (int t = 0, seen = 0; t < T; t++) {
+            int real = tokens[(size_t)b * T + t] != pad;
+            seen += real;
+            p[(size_t)b * T + t] = real ? pad + seen : pad;
+        }
 }
-static void pe__grid_width(posenc_spec *s, int context)
+
+/* Going through 0, 1, 2, ... each number is passed over with the chance that makes every set of n
+   equally likely; one random number decides how many are passed over in a row (Vitter 1984, A). The
+   numbers come out sorted, in time that grows with `most`.                                       */
+POSENC_DEF int posenc_positions_random(double *p, int n, double most, uint64_t seed)
 {
-    if (s->width == 0) s->width = pe__max(1, (int)ceil(sqrt((double)context)));
+    double at = 0;
+    int enough = most >= n && most < 9e15;
+    for (int i = 0; i < n; i++, at++) {
+        double left = most - at, others = left - (n - i), pass = others / left;
+        double u = pe__uniform(seed, 0, (uint64_t)i);
+        for (; enough && pass > u; at++) pass *= --others / --left;
+        p[i] = at;
+    }
+    return enough;
+}
+
+POSENC_DEF void posenc_positions_augment(double *p, int n, int axes, double shift, double jitter,
+                                         double stretch, uint64_t seed)
+{
+    for (int a = 0; a < axes; a++) {
+        double by = stretch > 0 ? exp((2 * pe__uniform(seed, 1u, (uint64_t)a) - 1) * log(stretch)) : 1;
+        double move = shift * (2 * pe__uniform(seed, 2u, (uint64_t)a) - 1);
+        for (int t = 0; t < n; t++) {
+            double *at = &p[(size_t)t * axes + a];
+            double own = jitter * (2 * pe__uniform(seed, 3u, (uint64_t)t * axes + a) - 1);
+            *at = *at * by + move + own;
+        }
+    }
+}
+
+POSENC_DEF double posenc_positions_mrope(double *p, const posenc_block *block, int blocks)
+{
+    double next = 0, top = -1;
+    for (int k = 0; k < blocks; k++) {
+        int text = block[k].frames == 0, rows = text ? 1 : block[k].rows, columns = block[k].columns;
+        int tokens = rows * columns * (text ? 1 : block[k].frames);
+        double step = block[k].step > 0 ? block[k].step : 1;
+        for (int i = 0; i < tokens; i++, p += 3) {
+            p[0] = next + (text ? i : floor(i / (rows * columns) * step));
+            p[1] = next + (text ? i : i / columns % rows);
+            p[2] = next + (text ? i : i % columns);
+            top = fmax(top, fmax(p[0], fmax(p[1], p[2])));
+        }
+        next = top + 1;
+    }
+    return next;
+}
+
+/* A token of a grid may be given by its index in reading order: p stands for row floor(p / width) and
+   column p - width * row; with a third axis, time comes first and takes width * height of them.  */
+static void pe__place_grid(double *at, int given, const posenc_spec *s)
+{
+    int axes = pe__axes_of(s);
+    double p = at[0];
+    if (given > 1 || axes == 1) return;
+    if (axes == 3) {
+        double frame = (double)s->width * s->height;
+        at[0] = floor(p / frame);
+        p -= at[0] * frame;
+    }
+    at[axes - 2] = floor(p / s->width);
+    at[axes - 1] = p - at[axes - 2] * s->width;
+}
+static void pe__place_text(double *at, int given, const posenc_spec *s)   /* the same on all axes */
+{
+    (void)s;
+    if (given == 1) at[1] = at[2] = at[0];
+}
+static void pe__coordinates(double at[POSENC_AXES], const double *p, int given, const posenc_spec *s)
+{
+    const pe__card *card = pe__card_of(s);
+    for (int a = 0; a < POSENC_AXES; a++) at[a] = a < given ? p[a] : 0;
+    if (card->place) card->place(at, given, s);
+}
+
+POSENC_DEF int posenc_spec_axes(const posenc_spec *s) { return pe__axes_of(s); }
+POSENC_DEF void posenc_spec_coordinates(double *at, const posenc_spec *s, const double *pos, int given,
+                                        int T)
+{
+    int axes = pe__axes_of(s);
+    for (int t = 0; t < T; t++) {
+        double own[POSENC_AXES], index = t;
+        pe__coordinates(own, pos ? pos + (size_t)t * given : &index, pos ? given : 1, s);
+        for (int a = 0; a < axes; a++) at[(size_t)t * axes + a] = own[a];
+    }
+}
+
+/* the grid of a model that says nothing of its own: the smallest square, or cube, for its context */
+static void pe__grid_default(posenc_spec *s, int axes, int context)
+{
+    double side = axes == 3 ? ceil(cbrt((double)context) - 1e-9) : ceil(sqrt((double)context));
+    int rows = s->width ? (context + s->width - 1) / s->width : (int)side;
+    int columns = s->height ? (context + s->height - 1) / s->height : (int)side;
+    pe__default_int(&s->width, axes == 3 ? (int)side : columns);
+    pe__default_int(&s->height, axes == 3 ? (int)side : rows);
+}
+/* tokens along axis a: of a line its length, of a grid its height and width, of a film all three */
+static double pe__extent(const posenc_spec *s, int a)
+{
+    int axes = pe__axes_of(s);
+    if (axes == 1 || axes - a == 3) return s->length;
+    return axes - a == 2 ? s->height : s->width;
 }
 
 POSENC_DEF posenc_heads posenc_heads_bthd(posenc_float *data, int B, int T, int H, int D)
@@ -1883,31 +2287,49 @@ static const pe__card pe__card_NONE = PE__CARD_ROW(NULL, NULL);
 
 /* ---- [5.3] sinusoidal (Vaswani et al. 2017) -----------------------------------------------------
    enters    embedding
-   learns    nothing
+   learns    nothing; with scaled=1 one factor s for all of it, starting at 1/sqrt(C)
    beyond T  defined everywhere, but the model has never seen those vectors: expect it to fail early
 
-   E[2i] = sin(p w_i)    E[2i+1] = cos(p w_i)    w_i = base^(-2i/C)
+   E[2i] = s sin(p w_i)    E[2i+1] = s cos(p w_i)    w_i = base^(-2i/C)
 
    The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in 2 pi
    base. Moving by k positions turns every hand by k w_i whatever the time is, so that E(p + k) is a
    fixed linear map of E(p): this is how a linear layer can compare positions.
 
-   Backward. Nothing is learned; dx passes through the sum unchanged.                             */
+   Habits differ, and a checkpoint of one does not work with another:
+       layout       interleaved  sin cos sin cos (the paper)    concat  sin sin .. cos cos ..
+                    cosfirst     cos cos .. sin sin ..
+       frequencies  paper  base^(-2i/C)      t2t  base^(-i/(C/2 - 1)), which ends at 1/base exactly
+       odd C        the last frequency has a sine alone (cosfirst: a cosine); t2t leaves a zero
 
-static void pe__sinusoidal_row(posenc_float *row, double p, int C, const posenc_spec *s)
+   Backward. dx passes through the sum unchanged; ds += sum of dx E/s.                            */
+
+/* channel c of C at position p */
+static double pe__wave(double p, int c, int C, double base, int layout, int rule)
 {
-    for (int c = 0; c < C; c++) {
-        double angle = p * pow(s->base, -2.0 * (c / 2) / C);
-        row[c] = PE__F(c % 2 ? cos(angle) : sin(angle));
-    }
+    int half = rule == POSENC_T2T ? C / 2 : (C + 1) / 2;              /* frequencies */
+    int together = layout == POSENC_CONCAT || layout == POSENC_COSFIRST;
+    int i = together ? c % half : c / 2, cosine = together ? c / half : c % 2;
+    double power = rule == POSENC_T2T ? (double)i / pe__max(1, half - 1) : 2.0 * i / C;
+    double angle = p * pow(base, -power);
+    if (layout == POSENC_COSFIRST) cosine = !cosine;
+    if (rule == POSENC_T2T && c >= 2 * half) return 0;
+    return cosine ? cos(angle) : sin(angle);
+}
+
+static void pe__sinusoidal_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    for (int c = 0; c < C; c++)
+        row[c] = PE__F(pe__wave(at[0], c, C, s->base, s->layout, s->frequencies));
 }
 
 POSENC_DEF void posenc_sinusoidal(posenc_float *table, const double *pos, int T, int C, double base)
 {
-    posenc_spec s = pe__no_spec();
-    s.base = base;
     PE__PARALLEL
-    for (int t = 0; t < T; t++) pe__sinusoidal_row(table + (size_t)t * C, pe__at(pos, t), C, &s);
+    for (int t = 0; t < T; t++)
+        for (int c = 0; c < C; c++)
+            table[(size_t)t * C + c] =
+                PE__F(pe__wave(pe__at(pos, t), c, C, base, POSENC_INTERLEAVED, POSENC_PAPER));
 }
 
 /* x[b,t] += table[t] for any table; backward sums the batch first, so that whatever made the
@@ -1931,32 +2353,143 @@ POSENC_DEF void posenc_rows_backward(posenc_float *dtable, const posenc_float *d
                 dtable[(size_t)t * C + c] += dx[((size_t)b * T + t) * C + c];
 }
 
-static posenc_status pe__base_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+/* words that belong to other encodings are refused by name */
+static posenc_status pe__layout_check(posenc_spec *s, int otherwise, int waves, posenc_error *why)
 {
-    (void)g; (void)why;
-    if (s->base == 0) s->base = 10000;
+    int turns = s->layout == POSENC_HALF, apart = s->layout > POSENC_HALF;
+    if ((waves && turns) || (!waves && apart))
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s cannot have layout=%s; choose interleaved or %s",
+                        posenc_encoding_get(s->encoding)->name,
+                        turns ? "half" : s->layout == POSENC_CONCAT ? "concat" : "cosfirst",
+                        waves ? "concat" : "half");
+    pe__default_int(&s->layout, otherwise);
     return POSENC_OK;
 }
-static const pe__card pe__card_SINUSOIDAL = PE__CARD_ROW(pe__base_check, pe__sinusoidal_row);
+static posenc_status pe__base_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    (void)g; (void)why;
+    pe__default(&s->base, 10000);
+    return POSENC_OK;
+}
+static posenc_status pe__waves_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    posenc_status status = pe__layout_check(s, POSENC_INTERLEAVED, 1, why);
+    if (status == POSENC_OK && s->frequencies == POSENC_T2T && g->C < 2)
+        return pe__fail(why, POSENC_BAD_CONFIG, "t2t frequencies need 2 channels at least, not %d",
+                        g->C);
+    return status == POSENC_OK ? pe__base_check(s, g, why) : status;
+}
+static int pe__waves_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
+{
+    return s->scaled ? pe__plan_one(plan, "scale", 1, 0, PE__CONSTANT, 1 / sqrt((double)g->C)) : 0;
+}
+static const pe__card pe__card_SINUSOIDAL = { pe__waves_check, pe__waves_plan, 1, NULL,
+    pe__sinusoidal_row, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 };
 
-/* ---- [5.3.1] sincos2d: the same waves on a grid ------------------------------------------------
+/* ---- [5.3.1] sinonly ----------------------------------------------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  as sinusoidal
+
+   E[j] = sin(p base^(-j/C)).   Without the cosines a shift is no longer a fixed linear map: the sine of
+   a sum needs both. That is what this encoding is there to show.                                 */
+
+static void pe__sinonly_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    for (int c = 0; c < C; c++) row[c] = PE__F(sin(at[0] * pow(s->base, -(double)c / C)));
+}
+static const pe__card pe__card_SINONLY = PE__CARD_ROW(pe__base_check, pe__sinonly_row);
+
+/* ---- [5.3.2] binary, decimal: the digits of the position ----------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  fine until the digits run out; a digit that training never saw means nothing
+
+   E[C-1] is the last digit, E[C-2] the one before it, ...; `digits` of them, the rest is 0.
+       binary   0 1     binary_norm   -1 1     decimal   0 .. 9     decimal_norm   (digit - 4.5) / 4.5
+   Neighbours can be far apart: from 127 to 128 all bits change. The plain forms have a mean that grows
+   with the digits in use, which the others take away, leading zeros included.                    */
+
+static void pe__digits_row(posenc_float *row, double p, int C, int digits, int base, int norm)
+{
+    for (int c = C - 1; c >= 0; c--) {
+        double rest = floor(p / base), digit = p - rest * base, middle = (base - 1) / 2.0;
+        row[c] = C - 1 - c >= digits ? 0 : PE__F(norm ? (digit - middle) / middle : digit);
+        p = rest;
+    }
+}
+static void pe__binary_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    pe__digits_row(row, at[0], C, s->digits, 2, s->encoding == POSENC_BINARY_NORM);
+}
+static void pe__decimal_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    pe__digits_row(row, at[0], C, s->digits, 10, s->encoding == POSENC_DECIMAL_NORM);
+}
+/* positions below this can be written, for encodings that write them */
+static double pe__digits_limit(const posenc_spec *s)
+{
+    int two = s->encoding == POSENC_BINARY || s->encoding == POSENC_BINARY_NORM;
+    return fmin(pow(two ? 2 : 10, s->digits), 9e15);
+}
+static posenc_status pe__digits_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    const char *name = posenc_encoding_get(s->encoding)->name;
+    pe__default_int(&s->digits, g->C);
+    if (s->digits > g->C)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s: digits=%d do not fit into %d channels", name,
+                        s->digits, g->C);
+    if (pe__digits_limit(s) < g->context)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "%s with digits=%d counts to %.0f, and the context has %d positions", name,
+                        s->digits, pe__digits_limit(s) - 1, g->context);
+    return POSENC_OK;
+}
+static const pe__card pe__card_BINARY = PE__CARD_ROW(pe__digits_check, pe__binary_row);
+static const pe__card pe__card_BINARY_NORM = PE__CARD_ROW(pe__digits_check, pe__binary_row);
+static const pe__card pe__card_DECIMAL = PE__CARD_ROW(pe__digits_check, pe__decimal_row);
+static const pe__card pe__card_DECIMAL_NORM = PE__CARD_ROW(pe__digits_check, pe__decimal_row);
+
+/* ---- [5.3.3] integer: the position itself -------------------------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  a larger number than any that was seen
+
+   E[j] = p / length, in every channel or in the first alone (spread=first). Neighbours differ by
+   1/length, which is little; and a LayerNorm takes away what all channels have in common, so that the
+   published form, every channel, is seen by models with RMSNorm only.                            */
+
+static void pe__integer_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    for (int c = 0; c < C; c++)
+        row[c] = c == 0 || s->spread == POSENC_ALL ? PE__F(at[0] / s->length) : 0;
+}
+static posenc_status pe__length_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    (void)why;
+    pe__default(&s->length, g->context);
+    return POSENC_OK;
+}
+static const pe__card pe__card_INTEGER = PE__CARD_ROW(pe__length_check, pe__integer_row);
+
+/* ---- [5.3.4] sincos2d, sincos3d: the same waves on a grid ---------------------------------------
    enters    embedding
    learns    nothing
    beyond T  as sinusoidal, in each direction
 
-   E = [ waves of the row | waves of the column ],  each in half of the channels
+   E = [ waves of the row | waves of the column ],  2 ceil(C/4) channels each, what stands over is cut
+   off; sincos3d has time in front of them and 2 ceil(C/6) channels for each.
 
    Read as a line, a picture has its rows behind one another: the patch below is `width` positions
    away, and only a network that knows the width can tell "below" from "far to the right". With a
-   clock for each direction both are near.                                                        */
+   clock for each direction both are near. swap=1 puts the column first (MAE).                    */
 
-static void pe__sincos2d_fill(posenc_float *row, const double at[2], int C, double base)
+static void pe__axial_waves(posenc_float *row, const double *at, int axes, int C, double base,
+                            int layout)
 {
-    int half = (C + 3) / 4 * 2;
-    for (int c = 0; c < C; c++) {
-        double angle = at[c >= half] * pow(base, -2.0 * (c % half / 2) / half);
-        row[c] = PE__F(c % 2 ? cos(angle) : sin(angle));
-    }
+    int width = (C + 2 * axes - 1) / (2 * axes) * 2;
+    for (int c = 0; c < C; c++)
+        row[c] = PE__F(pe__wave(at[c / width], c % width, width, base, layout, POSENC_PAPER));
 }
 
 POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, int C, double base)
@@ -1964,24 +2497,77 @@ POSENC_DEF void posenc_sincos2d(posenc_float *table, const double *pos, int T, i
     POSENC_ASSERT(pos != NULL);
     PE__PARALLEL
     for (int t = 0; t < T; t++)
-        pe__sincos2d_fill(table + (size_t)t * C, pos + (size_t)t * 2, C, base);
+        pe__axial_waves(table + (size_t)t * C, pos + (size_t)t * 2, 2, C, base, POSENC_INTERLEAVED);
 }
 
-static void pe__sincos2d_row(posenc_float *row, double p, int C, const posenc_spec *s)
+static void pe__sincos2d_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
 {
-    double at[2];
-    pe__grid_at(at, p, s->width);
-    pe__sincos2d_fill(row, at, C, s->base);
+    double swapped[2];
+    swapped[0] = at[s->swap != 0];
+    swapped[1] = at[s->swap == 0];
+    pe__axial_waves(row, swapped, 2, C, s->base, s->layout);
 }
-static posenc_status pe__sincos2d_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static void pe__sincos3d_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
 {
-    pe__grid_width(s, g->context);
-    if (g->C < 3)
-        return pe__fail(why, POSENC_BAD_CONFIG,
-                        "sincos2d needs 3 channels at least, for row and column, and has %d", g->C);
-    return pe__base_check(s, g, why);
+    pe__axial_waves(row, at, 3, C, s->base, POSENC_INTERLEAVED);
 }
-static const pe__card pe__card_SINCOS2D = PE__CARD_ROW(pe__sincos2d_check, pe__sincos2d_row);
+static posenc_status pe__axial_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    int axes = pe__axes_of(s), least = 2 * axes - 1;     /* the last block has a channel at least */
+    pe__grid_default(s, axes, g->context);
+    if (g->C < least)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s needs %d channels at least, for %d directions, "
+                        "and has %d", posenc_encoding_get(s->encoding)->name, least, axes, g->C);
+    return pe__waves_check(s, g, why);
+}
+static const pe__card pe__card_SINCOS2D = PE__CARD_ROW_AT(pe__axial_check, 2, pe__sincos2d_row);
+static const pe__card pe__card_SINCOS3D = PE__CARD_ROW_AT(pe__axial_check, 3, pe__sincos3d_row);
+
+/* ---- [5.3.5] fourier (Jaegle et al. 2021) -------------------------------------------------------
+   enters    embedding
+   learns    nothing
+   beyond T  outside -1 .. 1 the waves go on, mirrored: places beyond look like places within
+
+   u = 2 p / (N - 1) - 1     E = [ sin(pi f_k u) | cos(pi f_k u) ]     f_k from 1 to resolution/2
+
+   Sinusoidal's wavelengths grow geometrically and know no end; these are fitted to an input of N
+   places and go up to the finest wave that `resolution` places can carry, in even steps (bands=linear)
+   or octaves (bands=log). With axes=2 or 3 each direction has its share of the channels.         */
+
+static double pe__band(int k, int n, double resolution, int bands)
+{
+    double along = n > 1 ? (double)k / (n - 1) : 0;
+    return bands == POSENC_LOG_BANDS ? pow(2, along * (log2(resolution) - 1))
+                                     : 1 + along * (resolution / 2 - 1);
+}
+/* a place among n, measured from -1 to 1, ends included */
+static double pe__unit(double p, double n) { return n > 1 ? 2 * p / (n - 1) - 1 : -1; }
+
+static void pe__fourier_row(posenc_float *row, const double *at, int C, const posenc_spec *s)
+{
+    int axes = pe__axes_of(s), n = C / (2 * axes), all = n * axes;
+    memset(row, 0, (size_t)C * sizeof *row);
+    for (int i = 0; i < all; i++) {
+        double u = pe__unit(at[i / n], pe__extent(s, i / n));
+        double angle = pe__pi * u * pe__band(i % n, n, s->resolution, s->bands);
+        row[i] = PE__F(sin(angle));
+        row[all + i] = PE__F(cos(angle));
+    }
+}
+static posenc_status pe__fourier_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    int axes = pe__axes_of(s), least = 2 * axes;
+    pe__default_int(&s->axes, 1);
+    if (axes > 1) pe__grid_default(s, axes, g->context);
+    pe__default(&s->length, axes == 1 ? g->context
+                          : ceil((double)g->context / ((double)s->width * s->height)));
+    pe__default(&s->resolution, fmax(2, fmax(pe__extent(s, 0), pe__extent(s, axes - 1))));
+    if (g->C < least)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s needs %d channels at least, and has %d",
+                        posenc_encoding_get(s->encoding)->name, least, g->C);
+    return POSENC_OK;
+}
+static const pe__card pe__card_FOURIER = PE__CARD_ROW_AT(pe__fourier_check, 0, pe__fourier_row);
 
 /* ---- [5.4] learned, sininit ---------------------------------------------------------------------
    enters    embedding
@@ -1989,7 +2575,10 @@ static const pe__card pe__card_SINCOS2D = PE__CARD_ROW(pe__sincos2d_check, pe__s
              the waves of [5.3]
    beyond T  impossible past the last row; rows that training never reached keep their first values
 
-   E(p) = W[p].   Backward: dW[p_t] += dx_t, every row of dx to the row it came from.             */
+   E(p) = W[p + offset].   Backward: dW[p_t + offset] += dx_t, every row of dx to the row it came from.
+
+   offset is for tables that begin with rows nobody uses: 2 in BART and OPT. RoBERTa's positions start
+   at padding_idx + 1 themselves: posenc_positions_padding, no offset.                            */
 
 static int pe__table_row(double p, int rows)                  /* -1 outside the table, or for NaN */
 {
@@ -2021,129 +2610,419 @@ POSENC_DEF void posenc_learned_backward(posenc_float *dtable, const posenc_float
     }
 }
 
-static posenc_status pe__learned_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+/* Row r of the new table covers the stretch from r to r + 1 of it; its middle falls between two
+   middles of the old one.                                                                        */
+POSENC_DEF void posenc_learned_resize(posenc_float *table, int rows, const posenc_float *from,
+                                      int from_rows, int C)
 {
-    (void)why;
-    if (s->rows == 0) s->rows = g->context;
-    if (s->init == 0) s->init = 0.02;
+    PE__PARALLEL
+    for (int r = 0; r < rows; r++) {
+        double at = fmax(0, (r + 0.5) * from_rows / rows - 0.5);
+        int low = pe__min((int)at, from_rows - 1), high = pe__min(low + 1, from_rows - 1);
+        for (int c = 0; c < C; c++)
+            table[(size_t)r * C + c] = PE__F((1 - (at - low)) * from[(size_t)low * C + c] +
+                                             (at - low) * from[(size_t)high * C + c]);
+    }
+}
+
+static posenc_status pe__learned_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    pe__default_int(&s->rows, g->context + s->offset);
+    pe__default(&s->init, 0.02);
+    if (s->offset >= s->rows)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s: offset=%d leaves nothing of %d rows",
+                        posenc_encoding_get(s->encoding)->name, s->offset, s->rows);
     return pe__base_check(s, g, why);
 }
-static int pe__learned_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+static int pe__learned_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
 {
     return pe__plan_one(plan, "weight", s->rows, g->C, PE__NORMAL, s->init);
 }
-static int pe__sininit_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+static int pe__sininit_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
 {
     return pe__plan_one(plan, "weight", s->rows, g->C, PE__WAVES, s->base);
 }
-static const pe__card pe__card_LEARNED = PE__CARD_LOOKUP(pe__learned_check, pe__learned_plan, 1);
-static const pe__card pe__card_SININIT = PE__CARD_LOOKUP(pe__learned_check, pe__sininit_plan, 1);
+static const pe__card pe__card_LEARNED = PE__CARD_LOOKUP(pe__learned_check, pe__learned_plan);
+static const pe__card pe__card_SININIT = PE__CARD_LOOKUP(pe__learned_check, pe__sininit_plan);
 
-/* ---- [5.5] continuous: a network of the position ------------------------------------------------
+/* ---- [5.5] networks of the position: what they share --------------------------------------------
+   A chain of layers turns the coordinates u of a token into its row. The chain is a word, a letter a
+   layer; forward walks it from the left, backward from the right, and each layer's backward is that of
+   [4]. The batch is summed first, so that the walk back is made once.
+
+   Waves, y = [sin a | cos a]: the slope of each half is the other one,
+       da = dy_sin cos a - dy_cos sin a = dy_sin y_cos - dy_cos y_sin
+
+   scratch   u | what each layer gives (ReLU in place: its slope can be read off its output) | 2 spare */
+
+POSENC_DEF void posenc_waves_forward(posenc_float *y, const posenc_float *a, double scale, int R, int n)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        posenc_float *sine = y + (size_t)r * 2 * n, *cosine = sine + n;
+        for (int i = 0; i < n; i++) {
+            double angle = a[(size_t)r * n + i];
+            sine[i] = PE__F(scale * sin(angle));
+            cosine[i] = PE__F(scale * cos(angle));
+        }
+    }
+}
+POSENC_DEF void posenc_waves_backward(posenc_float *da, const posenc_float *dy, const posenc_float *y,
+                                      int R, int n)
+{
+    PE__PARALLEL
+    for (int r = 0; r < R; r++) {
+        const posenc_float *g = dy + (size_t)r * 2 * n, *v = y + (size_t)r * 2 * n;
+        for (int i = 0; i < n; i++) da[(size_t)r * n + i] = g[i] * v[n + i] - g[n + i] * v[i];
+    }
+}
+
+enum { PE__STEPS = 8 };                                                /* longest chain, and more */
+
+/* at[i], width[i]: where the input of layer i begins and how wide it is; behind the last come the two
+   spare ones. Returns how many layers there are.                                                 */
+static int pe__network_lay(size_t at[PE__STEPS], int width[PE__STEPS], const pe__network *n, int T)
+{
+    int linear = 0, widest = n->width[0], i = 0;
+    at[0] = 0;
+    width[0] = n->width[0];
+    for (; n->chain[i]; i++) {
+        char layer = n->chain[i];
+        width[i + 1] = layer == 'l' || layer == 'p' ? n->width[++linear]
+                     : layer == 'w' ? 2 * width[i] : width[i];
+        at[i + 1] = layer == 'r' ? at[i] : at[i] + (size_t)T * width[i];
+        widest = pe__max(widest, width[i + 1]);
+    }
+    at[i + 1] = at[i] + (size_t)T * width[i];
+    at[i + 2] = at[i + 1] + (size_t)T * widest;
+    width[i + 1] = widest;
+    return i;
+}
+static size_t pe__network_floats(const pe__network *n, int T)
+{
+    size_t at[PE__STEPS];
+    int width[PE__STEPS], layers = pe__network_lay(at, width, n, T);
+    return at[layers + 2] + (size_t)T * width[layers + 1];
+}
+
+/* x += chain(u); u is in the scratch already */
+static void pe__network_forward(const posenc_backend *ops, posenc_float *x, posenc_float *scratch,
+                                const pe__network *n, posenc_float *const *w, int B, int T, int C)
+{
+    size_t at[PE__STEPS];
+    int width[PE__STEPS], layers = pe__network_lay(at, width, n, T);
+    for (int i = 0; i < layers; i++) {
+        posenc_float *in = scratch + at[i], *out = scratch + at[i + 1];
+        size_t count = (size_t)T * width[i];
+        switch (n->chain[i]) {
+        case 'l': ops->linear_forward(out, in, w[0], w[1], T, width[i], width[i + 1]); w += 2; break;
+        case 'p': ops->linear_forward(out, in, w[0], NULL, T, width[i], width[i + 1]); w++; break;
+        case 'w': ops->waves_forward(out, in, n->waves, T, width[i]); break;
+        case 'g': ops->activation_forward(out, in, POSENC_GELU, count); break;
+        default:  ops->activation_forward(out, in, POSENC_RELU, count);
+        }
+    }
+    ops->rows_forward(x, scratch + at[layers], B, T, C);
+}
+
+static void pe__network_backward(const posenc_backend *ops, posenc_float *const *dw,
+                                 const posenc_float *dx, posenc_float *scratch, const pe__network *n,
+                                 posenc_float *const *w, int B, int T, int C)
+{
+    size_t at[PE__STEPS];
+    int width[PE__STEPS], layers = pe__network_lay(at, width, n, T), k = 0;
+    posenc_float *g = scratch + at[layers + 1], *next = scratch + at[layers + 2], *other;
+    for (int i = 0; i < layers; i++) k += n->chain[i] == 'l' ? 2 : n->chain[i] == 'p';
+    ops->zero(ops->user, g, (size_t)T * C * sizeof *g);
+    ops->rows_backward(g, dx, B, T, C);
+    for (int i = layers - 1; i >= 0; i--) {
+        posenc_float *in = scratch + at[i], *out = scratch + at[i + 1];
+        size_t count = (size_t)T * width[i];
+        char layer = n->chain[i];
+        if (layer == 'g') ops->activation_backward(g, g, in, POSENC_GELU, count);
+        if (layer == 'r') ops->activation_backward(g, g, in, POSENC_RELU, count);
+        if (layer == 'g' || layer == 'r') continue;
+        if (layer == 'w') ops->waves_backward(next, g, out, T, width[i]);
+        if (layer == 'l' || layer == 'p') {
+            k -= layer == 'l' ? 2 : 1;
+            ops->linear_backward(i ? next : NULL, dw[k], layer == 'l' ? dw[k + 1] : NULL, g, in, w[k], T,
+                                 width[i], width[i + 1], 0);
+        }
+        other = g; g = next; next = other;
+    }
+}
+
+/* u of one token */
+static void pe__network_input(posenc_float *u, const double *at, const pe__network *n)
+{
+    for (int a = 0; a < n->width[0]; a++) u[a] = PE__F(at[a] * n->factor[a] + n->shift[a]);
+}
+static pe__network pe__network_of(const char *chain, int inputs, int first, int second, int third)
+{
+    pe__network n;
+    memset(&n, 0, sizeof n);
+    n.chain = chain;
+    n.width[0] = inputs;
+    n.width[1] = first;
+    n.width[2] = second;
+    n.width[3] = third;
+    n.waves = 1;
+    return n;
+}
+
+/* ---- [5.5.1] continuous: a network of the position ----------------------------------------------
    enters    embedding
    learns    W1 (hidden,1) b1, W2 (hidden,hidden) b2, W3 (C,hidden) b3: 33,280 numbers at C = 128
    beyond T  defined everywhere and smooth; past `length` it extends its last straight lines
 
    u = p / length     h1 = relu(W1 u + b1)     h2 = relu(W2 h1 + b2)     E = W3 h2 + b3
 
-   Any real position has a vector, and neighbours have similar ones. Backward: three linear layers,
-   once, after the batch is summed. The relu's slope can be read off its output, so h1 and h2 are
-   all that is kept.
+   Any real position has a vector, and neighbours have similar ones. depth=1 leaves out h2.       */
 
-   scratch   u (T) | h1 (T,hidden) | h2 (T,hidden) | spare (T,hidden) | E (T,C)                   */
+static pe__network pe__continuous_of(int depth, double length, int C, int hidden)
+{
+    pe__network n = depth == 1 ? pe__network_of("lrl", 1, hidden, C, 0)
+                               : pe__network_of("lrlrl", 1, hidden, hidden, C);
+    n.factor[0] = 1 / length;
+    return n;
+}
 
 POSENC_DEF size_t posenc_continuous_scratch(int T, int C, int hidden)
 {
-    return (size_t)T * (1 + 3 * (size_t)hidden + C);
+    pe__network n = pe__continuous_of(2, 1, C, hidden);
+    return pe__network_floats(&n, T);
 }
-
-typedef struct pe__continuous_room { posenc_float *u, *h1, *h2, *spare, *E; } pe__continuous_room;
-
-static pe__continuous_room pe__continuous_cut(posenc_float *scratch, int T, int hidden)
+static void pe__continuous_list(posenc_float *list[6], const posenc_continuous *w)
 {
-    pe__continuous_room r;
-    size_t step = (size_t)T * hidden;
-    r.u = scratch;
-    r.h1 = r.u + T;
-    r.h2 = r.h1 + step;
-    r.spare = r.h2 + step;
-    r.E = r.spare + step;
-    return r;
+    list[0] = w->w1; list[1] = w->b1; list[2] = w->w2; list[3] = w->b2; list[4] = w->w3; list[5] = w->b3;
 }
-
-static void pe__continuous_forward(const posenc_backend *ops, posenc_float *x,
-                                   posenc_float *scratch, const posenc_continuous *w, int B, int T,
-                                   int C, int hidden)
-{
-    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);        /* u is filled already */
-    size_t n = (size_t)T * hidden;
-    ops->linear_forward(r.h1, r.u, w->w1, w->b1, T, 1, hidden);
-    ops->activation_forward(r.h1, r.h1, POSENC_RELU, n);
-    ops->linear_forward(r.h2, r.h1, w->w2, w->b2, T, hidden, hidden);
-    ops->activation_forward(r.h2, r.h2, POSENC_RELU, n);
-    ops->linear_forward(r.E, r.h2, w->w3, w->b3, T, hidden, C);
-    ops->rows_forward(x, r.E, B, T, C);
-}
-
-static void pe__continuous_backward(const posenc_backend *ops, const posenc_continuous *dw,
-                                    const posenc_float *dx, posenc_float *scratch,
-                                    const posenc_continuous *w, int B, int T, int C, int hidden)
-{
-    pe__continuous_room r = pe__continuous_cut(scratch, T, hidden);
-    size_t n = (size_t)T * hidden;
-    posenc_float *dE = r.E, *dh2 = r.spare, *dh1 = r.h2;        /* what is read no more is reused */
-    ops->zero(ops->user, dE, (size_t)T * C * sizeof *dE);
-    ops->rows_backward(dE, dx, B, T, C);
-    ops->linear_backward(dh2, dw->w3, dw->b3, dE, r.h2, w->w3, T, hidden, C, 0);
-    ops->activation_backward(dh2, dh2, r.h2, POSENC_RELU, n);
-    ops->linear_backward(dh1, dw->w2, dw->b2, dh2, r.h1, w->w2, T, hidden, hidden, 0);
-    ops->activation_backward(dh1, dh1, r.h1, POSENC_RELU, n);
-    ops->linear_backward(NULL, dw->w1, dw->b1, dh1, r.u, w->w1, T, 1, hidden, 0);
-}
-
 POSENC_DEF void posenc_continuous_forward(posenc_float *x, posenc_float *scratch,
                                           const posenc_continuous *w, const double *pos,
                                           double length, int B, int T, int C, int hidden)
 {
+    pe__network n = pe__continuous_of(2, 1, C, hidden);
+    posenc_float *list[6];
+    pe__continuous_list(list, w);
     for (int t = 0; t < T; t++) scratch[t] = PE__F(pe__at(pos, t) / length);
-    pe__continuous_forward(posenc_cpu_backend(), x, scratch, w, B, T, C, hidden);
+    pe__network_forward(posenc_cpu_backend(), x, scratch, &n, list, B, T, C);
 }
 POSENC_DEF void posenc_continuous_backward(const posenc_continuous *dw, const posenc_float *dx,
                                            posenc_float *scratch, const posenc_continuous *w,
                                            int B, int T, int C, int hidden)
 {
-    pe__continuous_backward(posenc_cpu_backend(), dw, dx, scratch, w, B, T, C, hidden);
+    pe__network n = pe__continuous_of(2, 1, C, hidden);
+    posenc_float *list[6], *gradients[6];
+    pe__continuous_list(list, w);
+    pe__continuous_list(gradients, dw);
+    pe__network_backward(posenc_cpu_backend(), gradients, dx, scratch, &n, list, B, T, C);
 }
 
-static posenc_status pe__continuous_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static void pe__continuous_network(pe__network *n, const posenc_spec *s, int C)
 {
-    (void)why;
-    if (s->hidden == 0) s->hidden = 128;
-    if (s->length == 0) s->length = g->context;
-    if (s->init == 0) s->init = 0.02;
-    return POSENC_OK;
+    *n = pe__continuous_of(s->depth, s->length, C, s->hidden);
 }
-static int pe__continuous_plan(pe__plan plan[PE__PLANS], const posenc_spec *s,
-                               const pe__geometry *g)
+static posenc_status pe__continuous_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
-    pe__plan_one(plan + 0, "w1", s->hidden, 1, PE__NORMAL, s->init);
-    pe__plan_one(plan + 1, "b1", s->hidden, 0, PE__ZERO, 0);
-    pe__plan_one(plan + 2, "w2", s->hidden, s->hidden, PE__NORMAL, s->init);
-    pe__plan_one(plan + 3, "b2", s->hidden, 0, PE__ZERO, 0);
-    pe__plan_one(plan + 4, "w3", g->C, s->hidden, PE__NORMAL, s->init);
-    pe__plan_one(plan + 5, "b3", g->C, 0, PE__ZERO, 0);
-    return 6;
+    pe__default_int(&s->hidden, 128);
+    pe__default_int(&s->depth, 2);
+    pe__default(&s->init, 0.02);
+    return pe__length_check(s, g, why);
+}
+static int pe__continuous_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s,
+                               const posenc_shape *g)
+{
+    static const char *const name[] = { "w1", "b1", "w2", "b2", "w3", "b3" };
+    for (int i = 0, in = 1; i <= s->depth; i++) {
+        int out = i < s->depth ? s->hidden : g->C;
+        pe__plan_one(plan + 2 * i, name[2 * i], out, in, PE__NORMAL, s->init);
+        pe__plan_one(plan + 2 * i + 1, name[2 * i + 1], out, 0, PE__ZERO, 0);
+        in = out;
+    }
+    return 2 * s->depth + 2;
 }
 static const pe__card pe__card_CONTINUOUS =
-    PE__CARD_LOOKUP(pe__continuous_check, pe__continuous_plan, 2);
+    PE__CARD_NETWORK(pe__continuous_check, pe__continuous_plan, pe__continuous_network);
+
+/* ---- [5.5.2] random_fourier (Tancik et al. 2020) ------------------------------------------------
+   enters    embedding
+   learns    nothing: B (C/2, axes) is drawn once, deviation `init`, and kept with the weights
+   beyond T  defined, never seen
+
+   u = 2 p / N - 1     E = [ sin(2 pi B u) | cos(2 pi B u) ]
+
+   The product of two such rows depends on u - u' alone, and is close to a bell of width 1/init around
+   0: `init` says how near two places must be to look alike. SAM's prompts are encoded so.        */
+
+static void pe__random_fourier_network(pe__network *n, const posenc_spec *s, int C)
+{
+    int axes = pe__axes_of(s);
+    *n = pe__network_of("pw", axes, C / 2, 0, 0);
+    for (int a = 0; a < axes; a++) {
+        n->factor[a] = 4 * pe__pi / pe__extent(s, a);
+        n->shift[a] = -2 * pe__pi;
+    }
+}
+static posenc_status pe__random_fourier_check(posenc_spec *s, const posenc_shape *g,
+                                              posenc_error *why)
+{
+    pe__default(&s->init, 1);
+    if (g->C % 2)
+        return pe__fail(why, POSENC_BAD_CONFIG, "random_fourier has a cosine for each sine, and %d "
+                        "channels are odd", g->C);
+    return pe__fourier_check(s, g, why);
+}
+static int pe__random_fourier_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s,
+                                   const posenc_shape *g)
+{
+    pe__plan_one(plan, "weight", g->C / 2, pe__axes_of(s), PE__NORMAL, s->init);
+    plan->fixed = 1;
+    return 1;
+}
+static const pe__card pe__card_RANDOM_FOURIER =
+    PE__CARD_NETWORK(pe__random_fourier_check, pe__random_fourier_plan, pe__random_fourier_network);
+
+/* ---- [5.5.3] learned_fourier (Li et al. 2021) ---------------------------------------------------
+   enters    embedding
+   learns    Wr (features/2, axes), W1 (hidden, features) b1, W2 (C, hidden) b2
+   beyond T  defined, never seen
+
+   u = p / N     r = [ sin(Wr u) | cos(Wr u) ] / sqrt(features)     E = W2 gelu(W1 r + b1) + b2
+
+   Between continuous, which must bend straight lines into waves, and random_fourier, which cannot
+   choose its waves.                                                                              */
+
+static void pe__learned_fourier_network(pe__network *n, const posenc_spec *s, int C)
+{
+    int axes = pe__axes_of(s);
+    *n = pe__network_of("pwlgl", axes, s->features / 2, s->hidden, C);
+    n->waves = 1 / sqrt((double)s->features);
+    for (int a = 0; a < axes; a++) n->factor[a] = 1 / pe__extent(s, a);
+}
+static posenc_status pe__learned_fourier_check(posenc_spec *s, const posenc_shape *g,
+                                               posenc_error *why)
+{
+    pe__default(&s->init, 1);
+    pe__default_int(&s->hidden, 128);
+    pe__default_int(&s->features, pe__max(2, g->C / 2 * 2));
+    if (s->features % 2)
+        return pe__fail(why, POSENC_BAD_CONFIG, "learned_fourier has a cosine for each sine, and "
+                        "features=%d is odd", s->features);
+    return pe__fourier_check(s, g, why);
+}
+static int pe__learned_fourier_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s,
+                                    const posenc_shape *g)
+{
+    double first = 1 / sqrt((double)s->features), second = 1 / sqrt((double)s->hidden);
+    pe__plan_one(plan + 0, "wr", s->features / 2, pe__axes_of(s), PE__NORMAL, s->init);
+    pe__plan_one(plan + 1, "w1", s->hidden, s->features, PE__UNIFORM, first);
+    pe__plan_one(plan + 2, "b1", s->hidden, 0, PE__ZERO, 0);
+    pe__plan_one(plan + 3, "w2", g->C, s->hidden, PE__UNIFORM, second);
+    return 4 + pe__plan_one(plan + 4, "b2", g->C, 0, PE__ZERO, 0);
+}
+static const pe__card pe__card_LEARNED_FOURIER =
+    PE__CARD_NETWORK(pe__learned_fourier_check, pe__learned_fourier_plan,
+                     pe__learned_fourier_network);
+
+/* ---- [5.5.4] the verb add, for all of them ------------------------------------------------------- */
+
+/* What the host fills in: the fixed rows, or the inputs of a network. T tokens at `at` (T, axes). */
+static void pe__rows_fill(posenc_float *to, const posenc_spec *s, const double *at, int T, int C)
+{
+    const pe__card *card = pe__card_of(s);
+    int axes = pe__axes_of(s);
+    pe__network n = pe__network_of("", axes, 0, 0, 0);
+    if (card->network) card->network(&n, s, C);
+    PE__PARALLEL
+    for (int t = 0; t < T; t++) {
+        double index = t;
+        const double *own = at ? at + (size_t)t * axes : &index;
+        if (card->row) card->row(to + (size_t)t * C, own, C, s);
+        else           pe__network_input(to + (size_t)t * n.width[0], own, &n);
+    }
+}
+static size_t pe__rows_filled(const posenc_spec *s, int T, int C)                 /* how many */
+{
+    return (size_t)T * (pe__card_of(s)->row ? C : pe__axes_of(s));
+}
+
+/* elements: what is filled in, and what comes of it */
+static size_t pe__rows_floats(const posenc_spec *s, int T, int C)
+{
+    const pe__card *card = pe__card_of(s);
+    pe__network n;
+    if (card->row) return (size_t)T * C * (s->scaled ? 2 : 1);
+    if (!card->network) return 0;
+    card->network(&n, s, C);
+    return pe__network_floats(&n, T);
+}
+
+static void pe__rows_apply(const posenc_backend *ops, posenc_float *x, posenc_float *scratch,
+                           const posenc_spec *s, posenc_float *const *w, int B, int T, int C)
+{
+    const pe__card *card = pe__card_of(s);
+    pe__network n;
+    if (card->row && s->scaled) {                   /* a linear layer of one number, on every one */
+        ops->linear_forward(scratch + (size_t)T * C, scratch, w[0], NULL, T * C, 1, 1);
+        scratch += (size_t)T * C;
+    }
+    if (card->row) ops->rows_forward(x, scratch, B, T, C);
+    if (!card->network) return;
+    card->network(&n, s, C);
+    pe__network_forward(ops, x, scratch, &n, w, B, T, C);
+}
+
+static void pe__rows_gradient(const posenc_backend *ops, posenc_float *const *dw,
+                              const posenc_float *dx, posenc_float *scratch, const posenc_spec *s,
+                              posenc_float *const *w, int B, int T, int C)
+{
+    const pe__card *card = pe__card_of(s);
+    posenc_float *dE = scratch + (size_t)T * C;
+    pe__network n;
+    if (card->row && s->scaled) {
+        ops->zero(ops->user, dE, (size_t)T * C * sizeof *dE);
+        ops->rows_backward(dE, dx, B, T, C);
+        ops->linear_backward(NULL, dw[0], NULL, dE, scratch, w[0], T * C, 1, 1, 0);
+    }
+    if (!card->network) return;
+    card->network(&n, s, C);
+    pe__network_backward(ops, dw, dx, scratch, &n, w, B, T, C);
+}
+
+POSENC_DEF size_t posenc_spec_rows_scratch(const posenc_spec *s, int T, int C)
+{
+    return pe__rows_floats(s, T, C);
+}
+POSENC_DEF void posenc_spec_rows_forward(posenc_float *x, posenc_float *scratch, const posenc_spec *s,
+                                         posenc_float *const *w, const double *at, int B, int T,
+                                         int C)
+{
+    const pe__card *card = pe__card_of(s);
+    if (card->row || card->network) {
+        pe__rows_fill(scratch, s, at, T, C);
+        pe__rows_apply(posenc_cpu_backend(), x, scratch, s, w, B, T, C);
+    }
+    if (card->lookup)
+        posenc_learned_forward(x, w[0] + (size_t)s->offset * C, at, B, T, C, s->rows - s->offset);
+}
+POSENC_DEF void posenc_spec_rows_backward(posenc_float *const *dw, const posenc_float *dx,
+                                          posenc_float *scratch, const posenc_spec *s,
+                                          posenc_float *const *w, const double *at, int B, int T,
+                                          int C)
+{
+    const pe__card *card = pe__card_of(s);
+    if (card->row || card->network)
+        pe__rows_gradient(posenc_cpu_backend(), dw, dx, scratch, s, w, B, T, C);
+    if (card->lookup && dw[0])
+        posenc_learned_backward(dw[0] + (size_t)s->offset * C, dx, at, B, T, C, s->rows - s->offset);
+}
 
 /* ---- [5.6] turning: what every rotation shares --------------------------------------------------
    Read channels as points in the plane and turn point i of the vector at position p by the angle
-       theta = p f_i          (y1, y2) = m (x1 cos - x2 sin, x1 sin + x2 cos)
+       theta = sum_a p_a F_ai        (y1, y2) = m (x1 cos - x2 sin, x1 sin + x2 cos)
 
-   f are the frequencies and m a magnitude; every member of the rope family only fills them
-   differently. Two habits exist for which channels form a point, and checkpoints of one do not work
-   with the other:
+   F are the frequencies, a row for each axis that positions have, and m a magnitude; every member of
+   the rope family only fills them differently. Two habits exist for which channels form a point, and
+   checkpoints of one do not work with the other:
 
        interleaved  (x_0 x_1) (x_2 x_3) ...      half  (x_0 x_n) (x_1 x_n+1) ...  n pairs in all
 
@@ -2190,31 +3069,64 @@ POSENC_DEF void posenc_turn_back(posenc_heads dx, posenc_turns turns)
     pe__turn_all(dx, &turns, -1);
 }
 
-/* the position that pair i of row r turns with */
-static double pe__turn_at(const double *pos, int r, int i, const posenc_turns *turns)
+/* sum_a p_a F_ai for row r */
+static double pe__turn_angle(const double *pos, int r, int i, const posenc_rotation *by)
 {
-    int axes = pe__max(1, turns->axes);
-    return axes == 1 ? pe__at(pos, r) : pos[(size_t)r * axes + (int64_t)i * axes / turns->pairs];
+    int axes = pe__max(1, by->axes);
+    double sum = 0;
+    if (axes == 1) return pe__at(pos, r) * (by->frequency ? by->frequency[i] : 1);
+    for (int a = 0; a < axes; a++)
+        sum += pos[(size_t)r * axes + a] * by->frequency[(size_t)a * by->pairs + i];
+    return sum;
+}
+/* angle and natural logarithm of the length: a rotation is the exponential of their sum */
+static void pe__turn_by(double *angle, double *length, const double *pos, int r, int i,
+                        const posenc_rotation *by)
+{
+    double p = by->axes > 1 ? pos[(size_t)r * by->axes] : pe__at(pos, r);
+    *angle = pe__turn_angle(pos, r, i, by) * (by->scale ? (double)by->scale[i] : 1.0);
+    *length = by->magnitude > 0 ? log(by->magnitude) : 0;
+    if (by->growth) *length += by->growth[i] * (p - by->center);
 }
 
-POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const double *frequency,
-                                  const posenc_float *scale, double magnitude)
+POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const posenc_rotation *by)
 {
-    POSENC_ASSERT(pos || turns.axes <= 1);
+    POSENC_ASSERT((pos || by->axes <= 1) && by->pairs == turns.pairs);
     PE__PARALLEL
     for (int r = 0; r < turns.rows; r++) {
         for (int i = 0; i < turns.pairs; i++) {
-            double angle =
-                pe__turn_at(pos, r, i, &turns) * frequency[i] * (scale ? (double)scale[i] : 1.0);
-            turns.cosine[(size_t)r * turns.pairs + i] = PE__F(magnitude * cos(angle));
-            turns.sine  [(size_t)r * turns.pairs + i] = PE__F(magnitude * sin(angle));
+            double angle, length, m;
+            pe__turn_by(&angle, &length, pos, r, i, by);
+            m = exp(length);
+            turns.cosine[(size_t)r * turns.pairs + i] = PE__F(m * cos(angle));
+            turns.sine  [(size_t)r * turns.pairs + i] = PE__F(m * sin(angle));
         }
     }
 }
 
-/* sum over tokens of p * dtheta for pair i, tokens past the table left out as in the turn itself */
+/* Turns add up, R(a) R(b) = R(a + b), so that R(now) R(before)^-1 = R(now - before): a cached key can be
+   moved to another place, or given other frequencies, by one more turn.                          */
+POSENC_DEF void posenc_turns_between(posenc_turns turns, const double *pos_now,
+                                     const posenc_rotation *now, const double *pos_before,
+                                     const posenc_rotation *before)
+{
+    POSENC_ASSERT(now->pairs == turns.pairs && before->pairs == turns.pairs);
+    PE__PARALLEL
+    for (int r = 0; r < turns.rows; r++) {
+        for (int i = 0; i < turns.pairs; i++) {
+            double a, b, m, n;
+            pe__turn_by(&a, &m, pos_now, r, i, now);
+            pe__turn_by(&b, &n, pos_before, r, i, before);
+            turns.cosine[(size_t)r * turns.pairs + i] = PE__F(exp(m - n) * cos(a - b));
+            turns.sine  [(size_t)r * turns.pairs + i] = PE__F(exp(m - n) * sin(a - b));
+        }
+    }
+}
+
+/* sum over tokens of dtheta times the angle without its scale, for pair i; tokens past the table are
+   left out as in the turn itself                                                                 */
 static double pe__pair_gradient(posenc_heads dx, posenc_heads x, const posenc_turns *turns,
-                                const double *pos, int i)
+                                const double *pos, const posenc_rotation *by, int i)
 {
     int interleaved = turns->layout == POSENC_INTERLEAVED;
     int first = turns->offset + (interleaved ? 2 * i : i);
@@ -2227,29 +3139,64 @@ static double pe__pair_gradient(posenc_heads dx, posenc_heads x, const posenc_tu
             const posenc_float *v = pe__head(x, b, t, h), *g = pe__head(dx, b, t, h);
             cross += (double)v[first] * g[second] - (double)v[second] * g[first];
         }
-        sum += cross == 0 ? 0 : cross * pe__turn_at(pos, row, i, turns);
+        sum += cross == 0 ? 0 : cross * pe__turn_angle(pos, row, i, by);
     }
     return sum;
 }
 
 POSENC_DEF void posenc_turns_backward(posenc_float *dscale, posenc_heads dx, posenc_heads x,
                                       posenc_turns turns, const double *pos,
-                                      const double *frequency)
+                                      const posenc_rotation *by)
 {
     PE__PARALLEL
     for (int i = 0; i < turns.pairs; i++)
-        dscale[i] += PE__F(frequency[i] * pe__pair_gradient(dx, x, &turns, pos, i));
+        dscale[i] += PE__F(pe__pair_gradient(dx, x, &turns, pos, by, i));
+}
+
+/* Scores are sums over channels in any order, so queries and keys may be stored in either layout if
+   both are: the channels of a head trade places, interleaved 0 1 2 3 4 5 <-> half 0 2 4 1 3 5.   */
+POSENC_DEF void posenc_layout_convert(posenc_float *w, const posenc_float *from, int H, int D, int C,
+                                      int dim, int offset, int to)
+{
+    POSENC_ASSERT(w != from && offset >= 0 && dim % 2 == 0 && offset + dim <= D);
+    for (int r = 0; r < H * D; r++) {
+        int d = r % D - offset, inside = d >= 0 && d < dim;
+        int other = to == POSENC_HALF ? d % (dim / 2) * 2 + d / (dim / 2) : d / 2 + d % 2 * (dim / 2);
+        int source = inside ? r - d + other : r;
+        memcpy(w + (size_t)r * C, from + (size_t)source * C, (size_t)C * sizeof *w);
+    }
+}
+
+POSENC_DEF posenc_rotation posenc_spec_rotation(double *room, const posenc_spec *s, int key,
+                                                double length)
+{
+    posenc_rotation r;
+    double *growth;
+    memset(&r, 0, sizeof r);
+    memset(room, 0, (size_t)(POSENC_AXES + 1) * (s->dim / 2) * sizeof *room);
+    r.pairs = s->dim / 2;
+    r.axes = pe__axes_of(s);
+    r.frequency = room;
+    r.magnitude = 1;
+    r.center = s->center;
+    growth = room + (size_t)r.axes * r.pairs;
+    if (pe__card_of(s)->rotate) pe__card_of(s)->rotate(&r, room, s, length);
+    for (int i = 0; i < r.pairs && key && r.growth; i++) growth[i] = -growth[i];
+    return r;
 }
 
 /* ---- [5.7] rope: rotary position (Su et al. 2021) -----------------------------------------------
-   enters    queries and keys, in every layer; values stay as they are
+   enters    queries and keys, in every layer (but every nope_every-th); values stay as they are
    learns    nothing
    beyond T  defined at any position, but with angles the model never saw: expect it to fail a
-             little past the training length unless the frequencies are rescaled
+             little past the training length unless the frequencies are rescaled [5.7.1]
 
    f_i = base^(-2i/dim): the first points spin fast, the last ones hardly move. A dot product of two
    turned vectors depends on the difference of their angles alone, so the score of query i and key j
    sees p_i - p_j and neither of them by itself.
+
+   dim and offset turn a part of each head only, the rest carries no position; the exponent then has
+   dim, not the head's width. over=width turns all channels as one head, as the published example does.
 
    Backward. As [5.6]; the forward needs no table either, if each angle serves all batches and
    heads.                                                                                         */
@@ -2291,60 +3238,175 @@ POSENC_DEF void posenc_rope_backward(posenc_heads dx, const double *pos, int lay
     pe__rope(dx, NULL, pos, layout, base, -1);
 }
 
-static posenc_status pe__rope_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+/* what all members of the family check; `multiple` of channels are needed */
+static posenc_status pe__turn_check(posenc_spec *s, const posenc_shape *g, int multiple,
+                                    posenc_error *why)
 {
-    if (s->base == 0) s->base = 10000;
-    if (s->layout == POSENC_LAYOUT_DEFAULT) s->layout = POSENC_HALF;
-    if (s->dim == 0) s->dim = g->D;
+    const char *name = posenc_encoding_get(s->encoding)->name;
+    int width = s->over == POSENC_OVER_WIDTH ? g->C : g->D;
+    posenc_status status = pe__layout_check(s, POSENC_HALF, 0, why);
+    if (status != POSENC_OK) return status;
+    pe__default(&s->base, 10000);
+    pe__default_int(&s->dim, width - s->offset);
     if (s->dim % 2 || s->dim < 2)
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "rope turns pairs of channels, and %d is odd or below 2; "
-                        "choose an even head width or give dim=",
-                        s->dim);
-    if (s->dim > g->D)
-        return pe__fail(why, POSENC_BAD_CONFIG, "rope's dim=%d is wider than a head (%d channels)",
-                        s->dim, g->D);
+                        "%s turns pairs of channels, and %d is odd or below 2; "
+                        "choose an even head width or give dim=", name, s->dim);
+    if (s->dim + s->offset > width)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "%s's dim=%d from channel %d on is wider than a head (%d channels)", name,
+                        s->dim, s->offset, width);
+    if (s->dim % multiple)
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "%s turns pairs by row and by column, and %d channels are not a "
+                        "multiple of 4; choose another head width or give dim=", name, s->dim);
+    if (s->nope_every == 1)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s:nope_every=1 would turn in no layer; 2 and more "
+                        "leave out every second, third, ...", name);
     return POSENC_OK;
 }
-static void pe__rope_fill(double *f, const posenc_spec *s)
+
+/* ---- [5.7.1] rope beyond its training length: scalings ------------------------------------------
+   With L0 = original, the trained length, s = factor, d = dim. None of them learns; they only fill the
+   frequencies and the magnitude differently.
+
+   linear        f / s: positions are squeezed into the trained range (Chen et al. 2023)
+   ntk           base s^(d/(d-2)): the slowest pair is slowed s times, the fastest hardly (bloc97)
+   dynamic       ntk with s L / L0 - (s - 1) for s, L = max(length, L0): nothing changes until it must
+   yarn          pairs that turn more than `fast` times within L0 stay, those that turn less than `slow`
+                 times are slowed s times, a ramp in between (Peng et al. 2023)
+   llama3        the same by wavelength: below L0/high stays, above L0/low is slowed, a ramp between
+   longrope      f / list_i: `long` for lengths above L0, `short` up to it (Ding et al. 2024)
+   proportional  the first `proportion` of the pairs turn, f / s; the others stand still (Gemma 4)
+   factors       f / long_i: the list as GGUF files keep it
+
+   Magnitude of cosine and sine, by precedence: attention, if given; yarn with mscale and mscale_all:
+   M(mscale) / M(mscale_all); yarn: M(1), with M(k) = 0.1 k ln s + 1; longrope: sqrt(1 + ln s / ln L0);
+   1. It multiplies q and k, hence scores by its square. DeepSeek multiplies the softmax scale as well:
+   that is the model's attention_scale, not the encoding's.                                       */
+
+static double pe__yarn_magnitude(double factor, double k)
 {
-    posenc_rope_frequencies(f, s->dim, s->base);
+    return factor <= 1 ? 1 : 0.1 * k * log(factor) + 1;
+}
+static double pe__rope_magnitude(const posenc_spec *s)
+{
+    if (s->attention > 0) return s->attention;
+    if (s->scaling == POSENC_LONGROPE && s->factor > 1)
+        return sqrt(1 + log(s->factor) / log(s->original));
+    if (s->scaling != POSENC_YARN) return 1;
+    if (s->mscale > 0 && s->mscale_all > 0)
+        return pe__yarn_magnitude(s->factor, s->mscale) / pe__yarn_magnitude(s->factor, s->mscale_all);
+    return pe__yarn_magnitude(s->factor, 1);
 }
 
-static const pe__card pe__card_ROPE = PE__CARD_TURN(pe__rope_check, NULL, 0, pe__rope_fill);
-
-/* ---- [5.7.1] rope2d: rope on a grid (axial; as in EVA-02) ---------------------------------------
-   enters    queries and keys
-   learns    nothing
-   beyond T  as rope, in each direction
-
-   theta_i = row f_i for the first half of the pairs, column f_i for the other; f_i = base^(-4i/dim)
-
-   A score then sees how many rows and how many columns lie between query and key, each by itself.
-   Backward. As [5.6]; each pair knows its axis.                                                  */
-
-POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base)
+/* the pair that turns n times within the trained length, as a real number */
+static double pe__yarn_pair(const posenc_spec *s, double n)
 {
-    POSENC_ASSERT(dim > 0 && dim % 4 == 0);
-    for (int i = 0; i < dim / 2; i++) frequency[i] = pow(base, -4.0 * (i % (dim / 4)) / dim);
+    return s->dim * log(s->original / (2 * pe__pi * n)) / (2 * log(s->base));
+}
+static double pe__yarn_slowed(const posenc_spec *s, int i)       /* 0: stays, 1: slowed by factor */
+{
+    double low = pe__yarn_pair(s, s->fast), high = pe__yarn_pair(s, s->slow);
+    if (s->truncate >= 0) { low = floor(low); high = ceil(high); }
+    low = fmax(low, 0);
+    high = fmin(high, s->dim - 1);
+    if (low == high) high += 0.001;
+    return fmin(1, fmax(0, (i - low) / (high - low)));
+}
+static double pe__llama3_slowed(const posenc_spec *s, double f)
+{
+    double turns = s->original * f / (2 * pe__pi);                 /* within the trained length */
+    return fmin(1, fmax(0, 1 - (turns - s->low) / (s->high - s->low)));
 }
 
-static posenc_status pe__rope2d_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static double pe__scaled_base(const posenc_spec *s, double length)
 {
-    posenc_status status = pe__rope_check(s, g, why);
-    pe__grid_width(s, g->context);
-    if (status == POSENC_OK && s->dim % 4)
+    double d = s->dim, longer = s->factor;
+    if (s->scaling == POSENC_DYNAMIC)
+        longer = s->factor * fmax(length, s->original) / s->original - (s->factor - 1);
+    return s->scaling == POSENC_NTK || s->scaling == POSENC_DYNAMIC
+         ? s->base * pow(longer, d / (d - 2)) : s->base;
+}
+static double pe__scaled_frequency(double f, int i, const posenc_spec *s, double length)
+{
+    double slowed;
+    switch (s->scaling) {
+    case POSENC_LINEAR_SCALING: return f / s->factor;
+    case POSENC_YARN:         slowed = pe__yarn_slowed(s, i); break;
+    case POSENC_LLAMA3:       slowed = pe__llama3_slowed(s, f); break;
+    case POSENC_LONGROPE:
+        return f / (length > s->original ? s->long_factor : s->short_factor)[i];
+    case POSENC_PROPORTIONAL: return i < (int)(s->proportion * s->dim / 2) ? f / s->factor : 0;
+    case POSENC_FACTORS:      return f / s->long_factor[i];
+    default:                  return f;
+    }
+    return f / s->factor * slowed + f * (1 - slowed);
+}
+
+static void pe__rope_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    if (s->length > 0) length = s->length;
+    posenc_rope_frequencies(f, s->dim, pe__scaled_base(s, length));
+    for (int i = 0; i < s->dim / 2; i++) f[i] = pe__scaled_frequency(f[i], i, s, length);
+    r->magnitude = pe__rope_magnitude(s);
+}
+
+static int pe__list_length(const float *list)
+{
+    int n = 0;
+    while (n < POSENC_FACTORS_MAX && list[n] > 0) n++;
+    return n;
+}
+static posenc_status pe__rope_lists(const posenc_spec *s, posenc_error *why)
+{
+    int shorts = pe__list_length(s->short_factor), longs = pe__list_length(s->long_factor);
+    int both = s->scaling == POSENC_LONGROPE, needed = both || s->scaling == POSENC_FACTORS;
+    if (needed && (longs != s->dim / 2 || (both && shorts != s->dim / 2)))
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "rope2d turns pairs by row and by column, and %d channels are not a "
-                        "multiple of 4; choose another head width or give dim=",
-                        s->dim);
-    return status;
+                        "rope:scaling=%s needs %d numbers, one for each pair, in long=%s, and has %d%s",
+                        both ? "longrope" : "factors", s->dim / 2, both ? " and in short=" : "", longs,
+                        both && shorts != longs ? " and another number of them" : "");
+    return POSENC_OK;
 }
-static void pe__rope2d_fill(double *f, const posenc_spec *s)
+static posenc_status pe__scaling_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
-    posenc_rope2d_frequencies(f, s->dim, s->base);
+    static const char *const name[] = { "none", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope",
+                                        "proportional", "factors" };
+    int needs_length = s->scaling == POSENC_DYNAMIC || s->scaling == POSENC_YARN
+                    || s->scaling == POSENC_LLAMA3 || s->scaling == POSENC_LONGROPE;
+    int needs_factor = s->scaling >= POSENC_LINEAR_SCALING && s->scaling <= POSENC_LLAMA3;
+    if (s->scaling == POSENC_SCALING_NONE) return POSENC_OK;
+    if ((needs_factor && s->factor == 0) || (needs_length && s->original == 0))
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=%s needs %s", name[s->scaling],
+                        needs_factor && s->factor == 0 ? "factor=, how much longer than trained"
+                                                       : "original=, the length it was trained on");
+    if (s->dim < 4 && (s->scaling == POSENC_NTK || s->scaling == POSENC_DYNAMIC))
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=%s needs two pairs at least, and dim=%d "
+                        "is one", name[s->scaling], s->dim);
+    if (s->scaling == POSENC_LONGROPE && s->attention == 0 && s->factor > 1 && s->original <= 1)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=longrope divides by ln(original), and "
+                        "original=%g; give attention=, or the length it was trained on", s->original);
+    if (s->scaling == POSENC_PROPORTIONAL && s->dim != (s->over == POSENC_OVER_WIDTH ? g->C : g->D))
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=proportional counts pairs of the whole head, "
+                        "and dim=%d leaves a part of %d out", s->dim, g->D);
+    pe__default(&s->factor, 1);
+    pe__default(&s->fast, 32);
+    pe__default(&s->slow, 1);
+    pe__default(&s->low, 1);
+    pe__default(&s->high, 4);
+    pe__default(&s->proportion, 1);
+    if (s->high <= s->low || s->fast <= s->slow)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope's ramps go from slow=%g to fast=%g and from low=%g "
+                        "to high=%g, upwards", s->slow, s->fast, s->low, s->high);
+    return pe__rope_lists(s, why);
 }
-static const pe__card pe__card_ROPE2D = PE__CARD_TURN_GRID(pe__rope2d_check, pe__rope2d_fill);
+static posenc_status pe__rope_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    posenc_status status = pe__turn_check(s, g, 2, why);
+    return status == POSENC_OK ? pe__scaling_check(s, g, why) : status;
+}
+static const pe__card pe__card_ROPE = PE__CARD_TURN(pe__rope_check, NULL, pe__rope_rotate);
 
 /* ---- [5.8] lrope: trained frequencies -----------------------------------------------------------
    enters    queries and keys
@@ -2364,22 +3426,259 @@ POSENC_DEF void posenc_lrope_backward(posenc_heads dx, posenc_float *dscale, pos
                                       const posenc_float *scale, const double *pos, int layout,
                                       double base)
 {
-    posenc_turns all = { NULL, NULL, x.T, x.D / 2, 0, 0, layout, 1 };
+    posenc_turns all = { NULL, NULL, x.T, x.D / 2, 0, 0, layout };
+    posenc_rotation p = { x.D / 2, 1, NULL, NULL, 0, 1, NULL };       /* the position by itself */
     pe__rope(dx, scale, pos, layout, base, -1);
     PE__PARALLEL
     for (int i = 0; i < x.D / 2; i++)
-        dscale[i] += PE__F(pow(base, -2.0 * i / x.D) * pe__pair_gradient(dx, x, &all, pos, i));
+        dscale[i] += PE__F(pow(base, -2.0 * i / x.D) * pe__pair_gradient(dx, x, &all, pos, &p, i));
 }
 
-static int pe__lrope_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+static int pe__lrope_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
 {
     (void)g;
     return pe__plan_one(plan, "scale", s->dim / 2, 0, PE__ONE, 0);
 }
-static const pe__card pe__card_LROPE =
-    PE__CARD_TURN(pe__rope_check, pe__lrope_plan, 1, pe__rope_fill);
+static const pe__card pe__card_LROPE = PE__CARD_TURN(pe__rope_check, pe__lrope_plan, pe__rope_rotate);
 
-/* ---- [5.9] biases: what every distance shares ---------------------------------------------------
+/* ---- [5.9] rope on a grid: rope2d, rope_pixel, rope_dino ----------------------------------------
+   enters    queries and keys
+   learns    nothing
+   beyond T  rope2d as rope, in each direction; the others measure a picture from -1 to 1 whatever its
+             size, so that a larger one is seen more finely
+
+   The first half of the pairs turns with the row, the other half with the column:
+
+                coordinates           frequencies, k < dim/4
+   rope2d       index                 base^(-4k/dim)        split=halves: EVA-02 (interleaved), Qwen2-VL
+                                                            (half)
+                                      base^(-2j/dim), j = 2k for the row, 2k + 1 for the column:
+                                                            split=alternate, Pixtral
+   rope_pixel   2 k/(N - 1) - 1       pi 2^(octaves from 0 to log2(resolution) - 1)        timm
+   rope_dino    2 (k + 1/2)/N - 1     2 pi base^(-4k/dim), base 100                        DINOv3
+
+   A score then sees how many rows and how many columns lie between query and key, each by itself.
+   Backward. As [5.6].                                                                            */
+
+POSENC_DEF void posenc_rope2d_frequencies(double *frequency, int dim, double base)
+{
+    int half = dim / 4, pairs = dim / 2;
+    POSENC_ASSERT(dim > 0 && dim % 4 == 0);
+    for (int i = 0; i < 2 * pairs; i++)
+        frequency[i] = i / pairs == i % pairs / half ? pow(base, -4.0 * (i % half) / dim) : 0;
+}
+
+/* f(k, axis) into the rows of F */
+static void pe__grid_rotate(double *F, const posenc_spec *s, double (*f)(int, int, const posenc_spec *))
+{
+    int half = s->dim / 4;
+    for (int axis = 0; axis < 2; axis++)
+        for (int k = 0; k < half; k++) F[axis * 2 * half + axis * half + k] = f(k, axis, s);
+}
+static double pe__rope2d_frequency(int k, int axis, const posenc_spec *s)
+{
+    double power = s->split == POSENC_ALTERNATE ? 2.0 * (2 * k + axis) : 4.0 * k;
+    return pow(s->base, -power / s->dim) / s->factor;
+}
+static double pe__pixel_frequency(int k, int axis, const posenc_spec *s)
+{
+    (void)axis;
+    return pe__pi * pe__band(k, s->dim / 4, s->resolution, POSENC_LOG_BANDS);
+}
+static double pe__dino_frequency(int k, int axis, const posenc_spec *s)
+{
+    (void)axis;
+    return 2 * pe__pi * pow(s->base, -4.0 * k / s->dim);
+}
+static void pe__rope2d_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    (void)r; (void)length;
+    pe__grid_rotate(f, s, pe__rope2d_frequency);
+}
+static void pe__pixel_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    (void)r; (void)length;
+    pe__grid_rotate(f, s, pe__pixel_frequency);
+}
+static void pe__dino_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    (void)r; (void)length;
+    pe__grid_rotate(f, s, pe__dino_frequency);
+}
+static void pe__place_pixel(double *at, int given, const posenc_spec *s)
+{
+    pe__place_grid(at, given, s);
+    at[0] = pe__unit(at[0], s->height);
+    at[1] = pe__unit(at[1], s->width);
+}
+static void pe__place_dino(double *at, int given, const posenc_spec *s)
+{
+    pe__place_grid(at, given, s);
+    at[0] = 2 * (at[0] + 0.5) / s->height - 1;
+    at[1] = 2 * (at[1] + 0.5) / s->width - 1;
+}
+static posenc_status pe__rope2d_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    pe__grid_default(s, 2, g->context);
+    pe__default(&s->factor, 1);
+    pe__default(&s->resolution, 256);
+    if (s->encoding == POSENC_ROPE_DINO) pe__default(&s->base, 100);
+    return pe__turn_check(s, g, 4, why);
+}
+static const pe__card pe__card_ROPE2D =
+    PE__CARD_TURN_AT(pe__rope2d_check, 2, pe__place_grid, pe__rope2d_rotate);
+static const pe__card pe__card_ROPE_PIXEL =
+    PE__CARD_TURN_AT(pe__rope2d_check, 2, pe__place_pixel, pe__pixel_rotate);
+static const pe__card pe__card_ROPE_DINO =
+    PE__CARD_TURN_AT(pe__rope2d_check, 2, pe__place_dino, pe__dino_rotate);
+
+/* ---- [5.10] mrope: text and pictures in one sequence (Wang et al. 2024, Qwen2-VL) ---------------
+   enters    queries and keys
+   learns    nothing
+   beyond T  as rope
+
+   A token stands at (time, row, column); text has the same number on all three, and mrope is rope.
+   Pair i turns with frequency base^(-2i/dim) by ONE of them: order=chunked gives the first sections[0]
+   pairs to time, the next ones to the row, the last to the column; order=interleaved (Qwen3-VL) deals
+   them out in turns, time row column, so that each axis has fast and slow pairs, until the row's or
+   column's share is used up and the rest is time.                                                */
+
+static int pe__mrope_axis(int i, const posenc_spec *s)
+{
+    if (s->order == POSENC_WOVEN)
+        return i % 3 == 1 && i < 3 * s->sections[1] ? 1 : i % 3 == 2 && i < 3 * s->sections[2] ? 2 : 0;
+    return i < s->sections[0] ? 0 : i < s->sections[0] + s->sections[1] ? 1 : 2;
+}
+static void pe__mrope_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    int pairs = s->dim / 2;
+    (void)r; (void)length;
+    for (int i = 0; i < pairs; i++)
+        f[pe__mrope_axis(i, s) * pairs + i] = pow(s->base, -2.0 * i / s->dim);
+}
+static posenc_status pe__mrope_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    posenc_status status = pe__turn_check(s, g, 2, why);
+    int pairs = s->dim / 2, *n = s->sections, counted[POSENC_AXES] = { 0, 0, 0 };
+    if (status != POSENC_OK) return status;
+    if (n[0] == 0 && n[1] == 0 && n[2] == 0) {
+        n[1] = n[2] = 3 * pairs / 8;
+        n[0] = pairs - n[1] - n[2];
+    }
+    for (int i = 0; i < pairs; i++) counted[pe__mrope_axis(i, s)]++;
+    if (n[0] + n[1] + n[2] != pairs || counted[1] != n[1] || counted[2] != n[2])
+        return pe__fail(why, POSENC_BAD_CONFIG, "mrope:sections=%d/%d/%d do not share out %d pairs%s",
+                        n[0], n[1], n[2], pairs, s->order == POSENC_WOVEN ? " in turns" : "");
+    return POSENC_OK;
+}
+static const pe__card pe__card_MROPE =
+    PE__CARD_TURN_AT(pe__mrope_check, 3, pe__place_text, pe__mrope_rotate);
+
+/* ---- [5.11] xpos: rope that fades (Sun et al. 2022) ---------------------------------------------
+   enters    queries and keys
+   learns    nothing
+   beyond T  built for it: what is far away counts less
+   causal    only: a key after the query would count more, not less
+
+   z_i = (2i + 0.4 dim) / (1.4 dim)     q times z_i^((p - center)/scale_base), k times z_i^-(p - center)/..
+
+   The product of the two has z_i^((p_i - p_j)/scale_base): the slower a pair turns, the less it fades.
+   In it the center cancels, and may be anything that keeps both factors within float's range; it must
+   not move with the length of the text, or cached keys would be wrong.                          */
+
+static double pe__xpos_growth(int i, const posenc_spec *s)
+{
+    return log((2.0 * i + 0.4 * s->dim) / (1.4 * s->dim)) / s->scale_base;
+}
+static void pe__xpos_rotate(posenc_rotation *r, double *f, const posenc_spec *s, double length)
+{
+    int pairs = s->dim / 2;
+    (void)length;
+    posenc_rope_frequencies(f, s->dim, s->base);
+    for (int i = 0; i < pairs; i++) f[pairs + i] = pe__xpos_growth(i, s);
+    r->growth = f + pairs;
+}
+/* how far from the center both factors stay between 1e-37 and 1e37 */
+static double pe__xpos_reach(const posenc_spec *s) { return -85.2 / pe__xpos_growth(0, s); }
+
+static posenc_status pe__xpos_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    posenc_status status = pe__turn_check(s, g, 2, why);
+    if (status != POSENC_OK) return status;
+    pe__default(&s->scale_base, 512);
+    pe__default(&s->center, g->context / 2 > 0 ? g->context / 2 : 1);
+    if (fmax(fabs(s->center), fabs(g->context - s->center)) > pe__xpos_reach(s))
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "xpos: with scale_base=%g and center=%g lengths leave float's range %.0f "
+                        "positions from the center, and the context has %d",
+                        s->scale_base, s->center, pe__xpos_reach(s), g->context);
+    return POSENC_OK;
+}
+static const pe__card pe__card_XPOS = PE__CARD_TURN(pe__xpos_check, NULL, pe__xpos_rotate);
+
+/* ---- [5.12] qtemp: a temperature for queries ----------------------------------------------------
+   enters    queries, before the scores
+   learns    nothing
+   beyond T  built for it
+
+   q times tau(p):     llama4     1 + rate ln(1 + floor((p + 1) / original))
+                       ministral  1 + rate ln(1 + floor(p / original))
+                       smooth     1 + rate ln(max(1, (p + 1) / original))
+                       logn       max(1, ln(p + 1) / ln(original))
+
+   The more keys a query sees, the thinner softmax spreads its attention; a factor that grows with the
+   logarithm of their number keeps it as sharp as it was in training. Llama 4 has it in the layers that
+   do not turn: rope:nope_every=4+qtemp:every=4.   Backward: dq = tau g.                          */
+
+static double pe__temperature(const posenc_spec *s, double p)
+{
+    switch (s->form) {
+    case POSENC_TEMPER_MINISTRAL: return 1 + s->rate * log1p(fmax(0, floor(p / s->original)));
+    case POSENC_TEMPER_SMOOTH:    return 1 + s->rate * log(fmax(1, (p + 1) / s->original));
+    case POSENC_TEMPER_LOGN:      return fmax(1, log(fmax(1, p + 1)) / log(s->original));
+    default:                      return 1 + s->rate * log1p(fmax(0, floor((p + 1) / s->original)));
+    }
+}
+POSENC_DEF void posenc_spec_temperature(posenc_float *tau, const posenc_spec *s, const double *pos,
+                                        int T)
+{
+    for (int t = 0; t < T; t++) tau[t] = PE__F(pe__temperature(s, pe__at(pos, t)));
+}
+POSENC_DEF void posenc_temper(posenc_heads x, const posenc_float *tau, int row_b)
+{
+    PE__PARALLEL
+    for (int r = 0; r < x.B * x.T; r++) {
+        int b = r / x.T, t = r % x.T;
+        for (int h = 0; h < x.H; h++)
+            for (int d = 0; d < x.D; d++) pe__head(x, b, t, h)[d] *= tau[(size_t)b * row_b + t];
+    }
+}
+
+/* words of `form` that belong to another encoding */
+static posenc_status pe__form_check(posenc_spec *s, int first, int last, const char *words,
+                                    posenc_error *why)
+{
+    pe__default_int(&s->form, first);
+    if (s->form < first || s->form > last)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s has no such form; choose one of %s",
+                        posenc_encoding_get(s->encoding)->name, words);
+    return POSENC_OK;
+}
+static posenc_status pe__qtemp_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    (void)g;
+    pe__default(&s->rate, 0.1);
+    pe__default(&s->original, 8192);
+    pe__default_int(&s->every, 1);
+    if (s->form == POSENC_TEMPER_LOGN && s->original <= 1)
+        return pe__fail(why, POSENC_BAD_CONFIG, "qtemp:form=logn divides by ln(original), and original=%g",
+                        s->original);
+    return pe__form_check(s, POSENC_TEMPER_LLAMA4, POSENC_TEMPER_LOGN, "llama4|ministral|smooth|logn",
+                          why);
+}
+static const pe__card pe__card_QTEMP = PE__CARD_TEMPER(pe__qtemp_check, pe__temperature);
+
+/* ---- [5.13] biases: what every distance shares --------------------------------------------------
    score_hij += r_h[d], d = p_i - p_j
 
    Whatever depends on the distance alone is one vector per head: forward fills r (here), attention
@@ -2387,7 +3686,8 @@ static const pe__card pe__card_LROPE =
    backward is the chain rule from G into the encoding's parameters. No T x T matrix appears on the
    way.
 
-   For a table, r_h[d] = W[bucket(d), h], so dW[bucket(d), h] += G_h[d].                          */
+   For a table, r_h[d] = W[bucket(d), h], so dW[bucket(d), h] += G_h[d].
+   For a formula r_h[d] = f(w_h, d), dw_h += sum over d of G_h[d] df/dw.                          */
 
 POSENC_DEF void posenc_gather_forward(posenc_float *bias, const posenc_float *table, const int *row,
                                       int H, int n, int rows)
@@ -2408,17 +3708,47 @@ POSENC_DEF void posenc_gather_backward(posenc_float *dtable, const posenc_float 
 
 /* door one's form of the same: the bucket comes from the card, one distance at a time */
 static void pe__table_bias(posenc_float *bias, const posenc_float *table, posenc_float *dtable,
-                           const posenc_float *dbias, int (*bucket)(const posenc_spec *, int),
-                           const posenc_spec *s, int H, int past, int future)
+                           const posenc_float *dbias, const posenc_spec *s, int rows, int H, int past,
+                           int future)
 {
     int n = future + 1 + past;
     for (int e = 0; e < n; e++) {
-        int row = bucket(s, e - future);
-        for (int h = 0; h < H; h++) {
+        int row = pe__card_of(s)->bucket(s, e - future);
+        for (int h = 0; h < H && row >= 0 && row < rows; h++) {
             size_t in_table = (size_t)row * H + h, in_bias = (size_t)h * n + e;
             if (bias) bias[in_bias] += table[in_table];
             else      dtable[in_table] += dbias[in_bias];
         }
+    }
+}
+
+POSENC_DEF void posenc_curve_forward(posenc_float *bias, const posenc_float *w, int encoding, int form,
+                                     int H, int past, int future)
+{
+    posenc_spec s = pe__no_spec(encoding);
+    const pe__card *card = pe__card_of(&s);
+    int n = future + 1 + past;
+    for (int h = 0; h < H; h++)
+        for (int e = 0; e < n; e++) {
+            double slope[2];
+            bias[(size_t)h * n + e] +=
+                PE__F(card->curve(slope, w + (size_t)h * card->numbers, e - future, form));
+        }
+}
+POSENC_DEF void posenc_curve_backward(posenc_float *dw, const posenc_float *dbias,
+                                      const posenc_float *w, int encoding, int form, int H, int past,
+                                      int future)
+{
+    posenc_spec s = pe__no_spec(encoding);
+    const pe__card *card = pe__card_of(&s);
+    int n = future + 1 + past;
+    for (int h = 0; h < H; h++) {
+        double slope[2] = { 0, 0 }, sum[2] = { 0, 0 };
+        for (int e = 0; e < n; e++) {
+            card->curve(slope, w + (size_t)h * card->numbers, e - future, form);
+            for (int k = 0; k < card->numbers; k++) sum[k] += slope[k] * dbias[(size_t)h * n + e];
+        }
+        for (int k = 0; k < card->numbers; k++) dw[(size_t)h * card->numbers + k] += PE__F(sum[k]);
     }
 }
 
@@ -2434,57 +3764,90 @@ POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bia
             }
 }
 
-/* ---- [5.10] relative: a clipped table -----------------------------------------------------------
+static int pe__bias_rows(const posenc_spec *s)                       /* rows of a learned table */
+{
+    if (s->encoding == POSENC_T5) return s->buckets;
+    return s->bidirectional < 0 ? s->distance + 1 : 2 * s->distance + 1;
+}
+
+POSENC_DEF void posenc_spec_bias_forward(posenc_float *bias, const posenc_spec *s,
+                                         posenc_float *const *w, int H, int past, int future)
+{
+    const pe__card *card = pe__card_of(s);
+    int n = future + 1 + past;
+    for (int i = 0; i < H * n && card->bias; i++)
+        bias[i] += PE__F(card->bias(s, i / n, H, i % n - future));
+    if (card->bucket)
+        pe__table_bias(bias, w[0], NULL, NULL, s, pe__bias_rows(s), H, past, future);
+    if (card->curve) posenc_curve_forward(bias, w[0], s->encoding, s->form, H, past, future);
+}
+POSENC_DEF void posenc_spec_bias_backward(posenc_float *const *dw, const posenc_float *dbias,
+                                          const posenc_spec *s, posenc_float *const *w, int H,
+                                          int past, int future)
+{
+    const pe__card *card = pe__card_of(s);
+    if (card->bucket && dw[0])
+        pe__table_bias(NULL, NULL, dw[0], dbias, s, pe__bias_rows(s), H, past, future);
+    if (card->curve && dw[0])
+        posenc_curve_backward(dw[0], dbias, w[0], s->encoding, s->form, H, past, future);
+}
+
+/* ---- [5.14] relative: a clipped table -----------------------------------------------------------
    enters    scores
-   learns    W (2 distance + 1, H), one table for all layers
+   learns    W (2 distance + 1, H), one table for all layers (per_layer=1: one each)
    beyond T  distances past the clip share its last row, so it runs at any length
 
    b_h(i,j) = W[clamp(p_j - p_i, -M, M) + M, h],  M = distance.  Row M is "here", lower rows the
-   past.                                                                                         */
+   past. bidirectional=-1 has the past alone, W (M + 1, H), row clamp(p_i - p_j, 0, M). (The published
+   one-sided mode clamps p_j - p_i instead, which is 0 for all of the past: it learns nothing.)   */
 
 static int pe__relative_bucket(const posenc_spec *s, int d)
 {
+    if (s->bidirectional < 0) return pe__clamp(d, 0, s->distance);
     return s->distance - pe__clamp(d, -s->distance, s->distance);
 }
 
 POSENC_DEF void posenc_relative_forward(posenc_float *bias, const posenc_float *table, int clip,
                                         int H, int past, int future)
 {
-    posenc_spec s = pe__no_spec();
+    posenc_spec s = pe__no_spec(POSENC_RELATIVE);
     s.distance = clip;
-    pe__table_bias(bias, table, NULL, NULL, pe__relative_bucket, &s, H, past, future);
+    pe__table_bias(bias, table, NULL, NULL, &s, pe__bias_rows(&s), H, past, future);
 }
 POSENC_DEF void posenc_relative_backward(posenc_float *dtable, const posenc_float *dbias, int clip,
                                          int H, int past, int future)
 {
-    posenc_spec s = pe__no_spec();
+    posenc_spec s = pe__no_spec(POSENC_RELATIVE);
     s.distance = clip;
-    pe__table_bias(NULL, NULL, dtable, dbias, pe__relative_bucket, &s, H, past, future);
+    pe__table_bias(NULL, NULL, dtable, dbias, &s, pe__bias_rows(&s), H, past, future);
 }
 
-static posenc_status pe__relative_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static posenc_status pe__relative_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
     (void)g; (void)why;
-    if (s->distance == 0) s->distance = 128;
-    if (s->init == 0) s->init = 0.02;
+    pe__default_int(&s->distance, 128);
+    pe__default_int(&s->bidirectional, 1);
+    pe__default(&s->init, 0.02);
     return POSENC_OK;
 }
-static int pe__relative_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
+static int pe__table_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
 {
-    return pe__plan_one(plan, "weight", 2 * s->distance + 1, g->H, PE__NORMAL, s->init);
+    return pe__plan_one(plan, "weight", pe__bias_rows(s), g->H, PE__NORMAL, s->init);
 }
 static const pe__card pe__card_RELATIVE =
-    PE__CARD_TABLE(pe__relative_check, pe__relative_plan, pe__relative_bucket);
+    PE__CARD_TABLE(pe__relative_check, pe__table_plan, pe__relative_bucket);
 
-/* ---- [5.11] alibi: attention with linear biases (Press et al. 2021) -----------------------------
+/* ---- [5.15] alibi: attention with linear biases (Press et al. 2021); lalibi ---------------------
    enters    scores
-   learns    nothing
+   learns    alibi nothing; lalibi the logarithm a_h of each slope, which keeps slopes positive
    beyond T  the point of it: trained short, it runs long, with an ever fainter view of the past
 
    b_h(i,j) = -slope_h |p_i - p_j|      slope_h = 2^(-bias_max (h+1) / n),  n heads, a power of two
    For other head counts: the slopes of the next lower power of two, then every other slope of
    the next higher one. Under a causal mask the same bias could be written slope_h p_j: softmax
-   does not see what a whole row has in common.                                                   */
+   does not see what a whole row has in common. heads=n gives slopes to the first n heads only.
+
+   lalibi: b = -exp(a_h) |d|, so db/da_h = b.                                                     */
 
 static double pe__alibi_slope(int h, int H, double bias_max)
 {
@@ -2495,7 +3858,8 @@ static double pe__alibi_slope(int h, int H, double bias_max)
 }
 static double pe__alibi_bias(const posenc_spec *s, int h, int H, int d)
 {
-    return -pe__alibi_slope(h, H, s->bias_max) * pe__abs(d);
+    int heads = s->heads ? s->heads : H;
+    return h < heads ? -pe__alibi_slope(h, heads, s->bias_max) * pe__abs(d) : 0;
 }
 
 POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max)
@@ -2505,25 +3869,36 @@ POSENC_DEF void posenc_alibi_slopes(posenc_float *slope, int H, double bias_max)
 POSENC_DEF void posenc_alibi_forward(posenc_float *bias, int H, int past, int future,
                                      double bias_max)
 {
-    posenc_spec s = pe__no_spec();
-    int n = future + 1 + past;
+    posenc_spec s = pe__no_spec(POSENC_ALIBI);
     s.bias_max = bias_max;
-    for (int h = 0; h < H; h++)
-        for (int e = 0; e < n; e++)
-            bias[(size_t)h * n + e] += PE__F(pe__alibi_bias(&s, h, H, e - future));
+    posenc_spec_bias_forward(bias, &s, NULL, H, past, future);
 }
 
-static posenc_status pe__alibi_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static posenc_status pe__alibi_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
-    (void)g; (void)why;
-    if (s->bias_max == 0) s->bias_max = 8;
+    pe__default(&s->bias_max, 8);
+    if (s->encoding == POSENC_ALIBI) pe__default_int(&s->heads, g->H);
+    if (s->heads > g->H)
+        return pe__fail(why, POSENC_BAD_CONFIG, "alibi:heads=%d, and there are %d", s->heads, g->H);
     return POSENC_OK;
 }
 static const pe__card pe__card_ALIBI = PE__CARD_BIAS(pe__alibi_check, pe__alibi_bias);
 
-/* ---- [5.12] t5: logarithmic buckets (Raffel et al. 2019) ----------------------------------------
+static double pe__lalibi_curve(double *slope, const posenc_float *w, int d, int form)
+{
+    (void)form;
+    return slope[0] = -exp((double)w[0]) * pe__abs(d);
+}
+static int pe__lalibi_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
+{
+    return pe__plan_one(plan, "slope", g->H, 1, PE__SLOPES, s->bias_max);
+}
+static const pe__card pe__card_LALIBI =
+    PE__CARD_CURVE(pe__alibi_check, pe__lalibi_plan, pe__lalibi_curve, 1);
+
+/* ---- [5.16] t5: logarithmic buckets (Raffel et al. 2019) ----------------------------------------
    enters    scores
-   learns    W (buckets, H), one table for all layers
+   learns    W (buckets, H), one table for all layers (per_layer=1, UMT5: one each)
    beyond T  everything past `distance` shares the last bucket
 
    Half of a side's n buckets hold one distance each; the other half grow geometrically up to
@@ -2551,7 +3926,7 @@ static int pe__t5_bucket(const posenc_spec *s, int d)
 
 static posenc_spec pe__t5_spec(int buckets, int max_distance, int bidirectional)
 {
-    posenc_spec s = pe__no_spec();
+    posenc_spec s = pe__no_spec(POSENC_T5);
     s.buckets = buckets;
     s.distance = max_distance;
     s.bidirectional = bidirectional ? 1 : -1;
@@ -2561,22 +3936,22 @@ POSENC_DEF void posenc_t5_forward(posenc_float *bias, const posenc_float *table,
                                   int max_distance, int bidirectional, int H, int past, int future)
 {
     posenc_spec s = pe__t5_spec(buckets, max_distance, bidirectional);
-    pe__table_bias(bias, table, NULL, NULL, pe__t5_bucket, &s, H, past, future);
+    pe__table_bias(bias, table, NULL, NULL, &s, buckets, H, past, future);
 }
 POSENC_DEF void posenc_t5_backward(posenc_float *dtable, const posenc_float *dbias, int buckets,
                                    int max_distance, int bidirectional, int H, int past, int future)
 {
     posenc_spec s = pe__t5_spec(buckets, max_distance, bidirectional);
-    pe__table_bias(NULL, NULL, dtable, dbias, pe__t5_bucket, &s, H, past, future);
+    pe__table_bias(NULL, NULL, dtable, dbias, &s, buckets, H, past, future);
 }
 
-static posenc_status pe__t5_check(posenc_spec *s, const pe__geometry *g, posenc_error *why)
+static posenc_status pe__t5_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
     int side;
-    if (s->buckets == 0) s->buckets = 32;
-    if (s->distance == 0) s->distance = 128;
-    if (s->bidirectional == 0) s->bidirectional = g->causal ? -1 : 1;
-    if (s->init == 0) s->init = 1 / sqrt((double)g->C);
+    pe__default_int(&s->buckets, 32);
+    pe__default_int(&s->distance, 128);
+    pe__default_int(&s->bidirectional, g->causal ? -1 : 1);
+    pe__default(&s->init, 1 / sqrt((double)g->C));
     side = s->bidirectional > 0 ? s->buckets / 2 : s->buckets;
     if (side < 2 || (s->bidirectional > 0 && s->buckets % 2))
         return pe__fail(why, POSENC_BAD_CONFIG,
@@ -2590,21 +3965,109 @@ static posenc_status pe__t5_check(posenc_spec *s, const pe__geometry *g, posenc_
                         s->distance, side / 2);
     return POSENC_OK;
 }
-static int pe__t5_plan(pe__plan plan[PE__PLANS], const posenc_spec *s, const pe__geometry *g)
-{
-    return pe__plan_one(plan, "weight", s->buckets, g->H, PE__NORMAL, s->init);
-}
-static const pe__card pe__card_T5 = PE__CARD_TABLE(pe__t5_check, pe__t5_plan, pe__t5_bucket);
+static const pe__card pe__card_T5 = PE__CARD_TABLE(pe__t5_check, pe__table_plan, pe__t5_bucket);
 
-/* ---- [5.13] the table, and spec strings ------------------------------------------------------ */
+/* ---- [5.17] swin: a table of offsets on a grid (Liu et al. 2021) --------------------------------
+   enters    scores
+   learns    W ((2 height - 1)(2 width - 1), H), one table for all layers (per_layer=1: one each)
+   beyond T  impossible: an offset past the grid has no row
+
+   b_h(i,j) = W[(dy + height - 1)(2 width - 1) + dx + width - 1, h],  d = query - key
+
+   Two distances, but still one vector per head: stand the token of row y and column x at
+   y (2 width - 1) + x, which leaves room between the rows for every dx there is; then one distance
+   tells both, and the row of W is that distance counted from its lowest value.                   */
+
+POSENC_DEF int posenc_spec_place(const posenc_spec *s, const double *at)
+{
+    double p = s->encoding == POSENC_SWIN ? at[0] * (2 * s->width - 1) + at[1] : at[0];
+    return fabs(p) <= 1e9 ? (int)floor(p + 0.5) : 0;
+}
+static int pe__swin_bucket(const posenc_spec *s, int d) { return d + s->distance; }
+
+static posenc_status pe__swin_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    double reach;
+    pe__grid_default(s, 2, g->context);
+    pe__default(&s->init, 0.02);
+    reach = (s->height - 1.0) * (2.0 * s->width - 1) + s->width - 1;
+    if ((double)s->width * s->height < g->context || reach > (1 << 24))
+        return pe__fail(why, POSENC_BAD_CONFIG, "swin: a grid of %d x %d %s", s->height, s->width,
+                        reach > (1 << 24) ? "has too many offsets" : "is smaller than the context");
+    s->distance = (int)reach;
+    return POSENC_OK;
+}
+static const pe__card pe__card_SWIN = { pe__swin_check, pe__table_plan, 2, pe__place_grid, NULL, 0,
+    NULL, NULL, NULL, NULL, pe__swin_bucket, NULL, 0 };
+
+/* ---- [5.18] kerple (Chi et al. 2022) ------------------------------------------------------------
+   enters    scores
+   learns    r1, r2 for each head, W (H,2), starting anywhere in 0 .. 2 and 0 .. 1
+   beyond T  built for it
+
+   log    b = -r1 ln(1 + r2 |d|)     db/dr1 = -ln(1 + r2 |d|)     db/dr2 = -r1 |d| / (1 + r2 |d|)
+   power  b = -r1 |d|^r2             db/dr1 = -|d|^r2             db/dr2 = -r1 |d|^r2 ln |d|, 0 at d = 0
+
+   alibi's straight line bent: far away, one token more makes less of a difference. Both numbers are
+   read as 0.01 at least (the power as 2 at most); beyond those ends they have no gradient.       */
+
+static double pe__kerple_curve(double *slope, const posenc_float *w, int d, int form)
+{
+    int power = form == POSENC_KERPLE_POWER;
+    double x = pe__abs(d), r1 = fmax(0.01, w[0]), r2 = fmin(power ? 2 : HUGE_VAL, fmax(0.01, w[1]));
+    double f = power ? (x > 0 ? pow(x, r2) : 0) : log1p(r2 * x);
+    double along = power ? (x > 0 ? f * log(x) : 0) : x / (1 + r2 * x);
+    slope[0] = w[0] >= 0.01 ? -f : 0;
+    slope[1] = r2 == w[1] ? -r1 * along : 0;
+    return -r1 * f;
+}
+static posenc_status pe__kerple_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    (void)g;
+    return pe__form_check(s, POSENC_KERPLE_LOG, POSENC_KERPLE_POWER, "log|power", why);
+}
+static int pe__kerple_plan(pe__plan plan[POSENC_PARTS], const posenc_spec *s, const posenc_shape *g)
+{
+    (void)s;
+    return pe__plan_one(plan, "weight", g->H, 2, PE__POSITIVE, 2);
+}
+static const pe__card pe__card_KERPLE =
+    PE__CARD_CURVE(pe__kerple_check, pe__kerple_plan, pe__kerple_curve, 2);
+
+/* ---- [5.19] sandwich (Chi et al. 2023) ----------------------------------------------------------
+   enters    scores
+   learns    nothing
+   beyond T  built for it
+
+   b_h(d) = ( sum over i = 1 .. n/2 of cos(d 10000^(-2i/n)) - n/2 ) H / (8 (h + 1)),   n = buckets
+
+   The product of two sinusoidal rows depends on their distance alone; this is that product, less its
+   value at 0, with a strength for each head.                                                     */
+
+static double pe__sandwich_bias(const posenc_spec *s, int h, int H, int d)
+{
+    double sum = -s->buckets / 2;
+    for (int i = 1; i <= s->buckets / 2; i++) sum += cos(d * pow(10000.0, -2.0 * i / s->buckets));
+    return sum * H / (8.0 * (h + 1));
+}
+static posenc_status pe__sandwich_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
+{
+    (void)g; (void)why;
+    pe__default_int(&s->buckets, 128);
+    return POSENC_OK;
+}
+static const pe__card pe__card_SANDWICH = PE__CARD_BIAS(pe__sandwich_check, pe__sandwich_bias);
+
+/* ---- [5.20] the table, and spec strings ------------------------------------------------------ */
 
 static const posenc_encoding_info pe__encodings[] = {
-#define PE__X(token, name, where, learns, keys, line) { name, POSENC_##where, learns, keys, line },
+#define PE__X(token, name, where, learns, keys, line, beyond, source) \
+    { name, POSENC_##where, learns, keys, line, beyond, source },
     POSENC_ENCODINGS(PE__X)
 #undef PE__X
 };
 static const pe__card *const pe__cards[] = {
-#define PE__X(token, name, where, learns, keys, line) &pe__card_##token,
+#define PE__X(token, name, where, learns, keys, line, beyond, source) &pe__card_##token,
     POSENC_ENCODINGS(PE__X)
 #undef PE__X
 };
@@ -2612,46 +4075,152 @@ static const struct { const char *name; int encoding;
 } pe__aliases[] = {
     { "sin", POSENC_SINUSOIDAL },           { "learnable", POSENC_LEARNED },
     { "learned_absolute", POSENC_LEARNED }, { "mlp", POSENC_CONTINUOUS },
-    { "relclip", POSENC_RELATIVE },         { "learned_relative", POSENC_RELATIVE }
+    { "relclip", POSENC_RELATIVE },         { "learned_relative", POSENC_RELATIVE },
+    { "learned_sinusoidal", POSENC_SININIT }
 };
+/* what the transformer asks of an encoding of the caller's own goes to its callbacks instead */
+static const pe__card pe__card_of_the_caller = PE__CARD_ROW(NULL, NULL);
+
+static const pe__card *pe__card_of(const posenc_spec *s)
+{
+    return s->encoding >= 0 && s->encoding < POSENC_ENCODING_COUNT ? pe__cards[s->encoding]
+                                                                   : &pe__card_of_the_caller;
+}
+
+POSENC_DEF posenc_status posenc_spec_complete(posenc_spec *s, const posenc_shape *shape,
+                                              posenc_error *why)
+{
+    const pe__card *card = pe__card_of(s);
+    const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
+    if (!e)
+        return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d is not one of the table's %d", s->encoding,
+                        POSENC_ENCODING_COUNT);
+    if (shape->C < 1 || shape->context < 1 || (e->where == POSENC_SCORE && shape->H < 1)
+        || (e->where == POSENC_QUERY_KEY && shape->D < 1))
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s cannot be for a model of C %d, H %d, D %d and context "
+                        "%d: what it reads of them is 1 at least", e->name, shape->C, shape->H, shape->D,
+                        shape->context);
+    return card->check ? card->check(s, shape, why) : POSENC_OK;
+}
+
+POSENC_DEF int posenc_spec_parts(posenc_part part[POSENC_PARTS], const posenc_spec *s,
+                                 const posenc_shape *shape)
+{
+    const pe__card *card = pe__card_of(s);
+    pe__plan plan[POSENC_PARTS];
+    int n = card->plan ? card->plan(plan, s, shape) : 0;
+    for (int i = 0; i < n; i++) {
+        part[i].name = plan[i].name;
+        part[i].rows = plan[i].rows;
+        part[i].columns = plan[i].columns;
+        part[i].fixed = plan[i].fixed;
+    }
+    return n;
+}
+
+/* A position as one encoding needs it: finite; whole for a table, digits or a bias; inside the table,
+   within the digits, in xpos' reach.                                                             */
+static posenc_status pe__check_position(const posenc_spec *s, const char *name, double p, int axis,
+                                        int row, int place, posenc_error *why)
+{
+    const pe__card *card = pe__card_of(s);
+    int whole = card->lookup || s->digits || card->bias || card->bucket || card->curve;
+    double most = card->lookup ? s->rows - s->offset : s->digits ? pe__digits_limit(s) : 0;
+    if (!(fabs(p) < 9e15) || (whole && (p != floor(p) || fabs(p) > (s->digits ? 9e15 : 1e9))))
+        return pe__fail(why, POSENC_BAD_INPUT, "%s needs %s positions, and place %d of row %d has %g",
+                        name, whole ? "whole" : "finite", place, row, p);
+    if (most > 0 && (p < 0 || p >= most))
+        return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is outside the %s of %s, which %s %.0f%s",
+                        p, card->lookup ? "table" : "digits", name, card->lookup ? "has" : "end at",
+                        card->lookup ? most : most - 1, card->lookup ? " rows" : "");
+    if (s->encoding == POSENC_SWIN && (p < 0 || p >= (axis ? s->width : s->height)))
+        return pe__fail(why, POSENC_BAD_INPUT, "place %d of row %d has %s %.0f, outside swin's grid of "
+                        "%d x %d", place, row, axis ? "column" : "row", p, s->height, s->width);
+    if (s->scale_base > 0 && fabs(p - s->center) > pe__xpos_reach(s))
+        return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is more than %.0f from xpos' center %g: "
+                        "lengths would leave float's range", p, pe__xpos_reach(s), s->center);
+    return POSENC_OK;
+}
+POSENC_DEF posenc_status posenc_spec_check_positions(const posenc_spec *s, const double *at, int T,
+                                                     posenc_error *why)
+{
+    const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
+    int axes = pe__axes_of(s);
+    posenc_status status = POSENC_OK;
+    for (int i = 0; i < T * axes && status == POSENC_OK; i++)
+        status = pe__check_position(s, e ? e->name : "the encoding", at ? at[i] : i, i % axes, 0,
+                                    i / axes, why);
+    return status;
+}
 
 POSENC_DEF const posenc_encoding_info *posenc_encoding_get(int i)
 {
     return i >= 0 && i < POSENC_ENCODING_COUNT ? &pe__encodings[i] : NULL;
 }
 
-static int pe__encoding_named(pe__word name)
+/* the caller's own encodings, if there are any, are numbered behind the table */
+typedef struct pe__customs { const posenc_custom *list; int n; } pe__customs;
+
+static int pe__encoding_named(pe__word name, pe__customs own)
 {
     for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
         if (pe__is(name, pe__encodings[i].name)) return i;
     for (size_t i = 0; i < sizeof pe__aliases / sizeof *pe__aliases; i++)
         if (pe__is(name, pe__aliases[i].name)) return pe__aliases[i].encoding;
+    for (int i = 0; i < own.n; i++)
+        if (pe__is(name, own.list[i].name)) return POSENC_ENCODING_COUNT + i;
     return -1;
+}
+static const char *pe__encoding_name(int encoding, pe__customs own)
+{
+    const posenc_encoding_info *e = posenc_encoding_get(encoding);
+    int i = encoding - POSENC_ENCODING_COUNT;
+    return e ? e->name : i >= 0 && i < own.n ? own.list[i].name : NULL;
 }
 
 /* A field of a struct that can be written as text: specs here, configs in [7]. Words, if given,
    are the names of the values 0, 1, 2, ... separated by '|'.                                     */
 typedef struct pe__field {
     const char *key;
-    char kind;                                       /* i: int, d: double, u: uint64_t, w: a word */
+    char kind;   /* i: int, d: double, u: uint64_t, w: a word; n: three ints, f: a list of floats */
     size_t offset;
     double low, high;
     const char *words;
 } pe__field;
 
+#define PE__SPEC_INT(key, low, high)   { #key, 'i', offsetof(posenc_spec, key), low, high, NULL }
+#define PE__SPEC_REAL(key, low, high)  { #key, 'd', offsetof(posenc_spec, key), low, high, NULL }
+#define PE__SPEC_WORD(key, words)      { #key, 'w', offsetof(posenc_spec, key), 0, 0, words }
 static const pe__field pe__spec_fields[] = {
-    { "base",          'd', offsetof(posenc_spec, base),          1.0000001, 1e18, NULL },
-    { "layout",        'w', offsetof(posenc_spec, layout),        0, 0, "|interleaved|half" },
-    { "dim",           'i', offsetof(posenc_spec, dim),           2, 65536, NULL },
-    { "width",         'i', offsetof(posenc_spec, width),         1, 1 << 20, NULL },
-    { "rows",          'i', offsetof(posenc_spec, rows),          1, 1 << 28, NULL },
-    { "hidden",        'i', offsetof(posenc_spec, hidden),        1, 65536, NULL },
-    { "length",        'd', offsetof(posenc_spec, length),        1e-6, 1e18, NULL },
-    { "distance",      'i', offsetof(posenc_spec, distance),      1, 1 << 24, NULL },
-    { "buckets",       'i', offsetof(posenc_spec, buckets),       2, 1 << 20, NULL },
-    { "bidirectional", 'i', offsetof(posenc_spec, bidirectional), -1, 1, NULL },
-    { "bias_max",      'd', offsetof(posenc_spec, bias_max),      1e-6, 1000, NULL },
-    { "init",          'd', offsetof(posenc_spec, init),          1e-12, 1000, NULL }
+    PE__SPEC_REAL(base, 1.0000001, 1e18),
+    PE__SPEC_WORD(layout, "|interleaved|half|concat|cosfirst"),
+    PE__SPEC_WORD(frequencies, "paper|t2t"),    PE__SPEC_INT(scaled, 0, 1),
+    PE__SPEC_INT(dim, 2, 65536),                PE__SPEC_INT(offset, 0, 65536),
+    PE__SPEC_WORD(over, "head|width"),          PE__SPEC_INT(nope_every, 0, 4096),
+    PE__SPEC_WORD(scaling, "none|linear|ntk|dynamic|yarn|llama3|longrope|proportional|factors"),
+    PE__SPEC_REAL(factor, 1e-6, 1e9),           PE__SPEC_REAL(original, 1e-6, 1e18),
+    PE__SPEC_REAL(fast, 1e-6, 1e9),             PE__SPEC_REAL(slow, 1e-9, 1e9),
+    PE__SPEC_REAL(low, 1e-9, 1e9),              PE__SPEC_REAL(high, 1e-9, 1e9),
+    PE__SPEC_REAL(attention, 1e-6, 1e6),        PE__SPEC_REAL(mscale, 1e-6, 1e6),
+    PE__SPEC_REAL(mscale_all, 1e-6, 1e6),       PE__SPEC_INT(truncate, -1, 1),
+    PE__SPEC_REAL(proportion, 1e-6, 1),         PE__SPEC_REAL(length, 1e-6, 1e18),
+    PE__SPEC_INT(width, 1, 1 << 20),            PE__SPEC_INT(height, 1, 1 << 20),
+    PE__SPEC_INT(axes, 1, POSENC_AXES),         PE__SPEC_INT(swap, 0, 1),
+    PE__SPEC_WORD(split, "halves|alternate"),   PE__SPEC_WORD(order, "chunked|interleaved"),
+    { "sections", 'n', offsetof(posenc_spec, sections), 0, 32768, NULL },
+    PE__SPEC_REAL(resolution, 2, 1e9),          PE__SPEC_WORD(bands, "linear|log"),
+    PE__SPEC_WORD(spread, "all|first"),         PE__SPEC_INT(digits, 1, 65536),
+    PE__SPEC_REAL(scale_base, 1, 1e18),         PE__SPEC_REAL(center, -1e15, 1e15),
+    PE__SPEC_WORD(form, "|llama4|ministral|smooth|logn|log|power"),
+    PE__SPEC_REAL(rate, 1e-12, 1000),           PE__SPEC_INT(every, 1, 4096),
+    PE__SPEC_INT(rows, 1, 1 << 28),             PE__SPEC_INT(hidden, 1, 65536),
+    PE__SPEC_INT(depth, 1, 2),                  PE__SPEC_INT(features, 2, 65536),
+    PE__SPEC_INT(distance, 1, 1 << 24),         PE__SPEC_INT(buckets, 2, 1 << 20),
+    PE__SPEC_INT(bidirectional, -1, 1),         PE__SPEC_INT(per_layer, 0, 1),
+    PE__SPEC_REAL(bias_max, 1e-6, 1000),        PE__SPEC_INT(heads, 1, 4096),
+    PE__SPEC_REAL(init, 1e-12, 1000),
+    { "short", 'f', offsetof(posenc_spec, short_factor), 1e-6, 1e9, NULL },
+    { "long",  'f', offsetof(posenc_spec, long_factor),  1e-6, 1e9, NULL }
 };
 enum { PE__SPEC_FIELDS = sizeof pe__spec_fields / sizeof *pe__spec_fields };
 
@@ -2679,12 +4248,32 @@ static int pe__word64(char *at, pe__word w)
     return w.n > 0;
 }
 
+/* a/b/c into an array of ints or floats; what is left of it becomes zero */
+static int pe__list_read(char *at, const pe__field *f, pe__word value)
+{
+    int ints = f->kind == 'n', room = ints ? POSENC_AXES : POSENC_FACTORS_MAX, n = 0;
+    memset(at, 0, (size_t)room * (ints ? sizeof(int) : sizeof(float)));
+    for (const char *p = value.at, *end = value.at + value.n; p <= end; n++) {
+        pe__word item;
+        double x;
+        item.at = p;
+        for (item.n = 0; p < end && *p != '/'; p++) item.n++;
+        p++;
+        if (n == room || !pe__number(&x, item) || x < f->low || x > f->high) return 0;
+        if (ints && x != floor(x)) return 0;
+        if (ints) { int i = (int)x; memcpy(at + (size_t)n * sizeof i, &i, sizeof i); }
+        else      { float y = (float)x; memcpy(at + (size_t)n * sizeof y, &y, sizeof y); }
+    }
+    return ints ? n == POSENC_AXES : n > 0;
+}
+
 /* puts a value into its field; 0 if it is not one */
 static int pe__field_read(void *object, const pe__field *f, pe__word value)
 {
     char *at = (char *)object + f->offset;
     double x;
     int place;
+    if (f->kind == 'n' || f->kind == 'f') return pe__list_read(at, f, value);
     if (f->kind == 'w') {
         if (value.n == 0 || (place = pe__listed(f->words, '|', value)) < 0) return 0;
         memcpy(at, &place, sizeof place);
@@ -2699,6 +4288,32 @@ static int pe__field_read(void *object, const pe__field *f, pe__word value)
     return 1;
 }
 
+/* the shortest text that reads back as the same float */
+static void pe__float_text(char text[40], float x)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        double y;
+        snprintf(text, 40, "%.*g", digits, (double)x);
+        y = strtod(text, NULL);
+        if ((float)y == x) { pe__number_text(text, y); return; }
+    }
+}
+static void pe__list_print(pe__text *t, const char *at, const pe__field *f, const char *separator)
+{
+    float x[POSENC_FACTORS_MAX];
+    int i[POSENC_AXES], ints = f->kind == 'n', n;
+    if (ints) memcpy(i, at, sizeof i);
+    else      memcpy(x, at, sizeof x);
+    n = !ints ? pe__list_length(x) : i[0] || i[1] || i[2] ? POSENC_AXES : 0;
+    for (int k = 0; k < n; k++) {
+        char text[40];
+        if (ints) snprintf(text, sizeof text, "%d", i[k]);
+        else      pe__float_text(text, x[k]);
+        if (k) pe__say(t, "/%s", text);
+        else   pe__say(t, "%s%s=%s", separator, f->key, text);
+    }
+}
+
 /* writes " key=value" (with the separator given) unless the field is zero */
 static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
                             const char *separator)
@@ -2706,6 +4321,7 @@ static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
     const char *at = (const char *)object + f->offset, *words = f->words;
     double x;
     int i;
+    if (f->kind == 'n' || f->kind == 'f') { pe__list_print(t, at, f, separator); return; }
     if (f->kind == 'd') {
         char shortest[40];
         memcpy(&x, at, sizeof x);
@@ -2727,56 +4343,66 @@ static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
     pe__say(t, "%s%s=%.*s", separator, f->key, (int)strcspn(words, "|"), words);
 }
 
-static posenc_status pe__spec_unknown(pe__word name, posenc_error *why)
+static posenc_status pe__spec_unknown(pe__word name, pe__customs own, posenc_error *why)
 {
     pe__text t = { NULL, 0, 0 };
     if (!why) return POSENC_BAD_CONFIG;
     t.at = why->text;
     t.room = sizeof why->text;
     pe__say(&t, "unknown encoding '%.*s'; there are", (int)(name.n < 40 ? name.n : 40), name.at);
-    for (int i = 0; i < POSENC_ENCODING_COUNT; i++)
-        pe__say(&t, "%s %s", i ? "," : "", pe__encodings[i].name);
+    for (int i = 0; i < POSENC_ENCODING_COUNT + own.n; i++)
+        pe__say(&t, "%s %s", i ? "," : "", pe__encoding_name(i, own));
     return POSENC_BAD_CONFIG;
 }
 
-/* key=value of one encoding */
-static posenc_status pe__spec_key(posenc_spec *s, pe__word key, pe__word value, posenc_error *why)
+static posenc_status pe__spec_value_refused(const char *name, const pe__field *f, pe__word value,
+                                            posenc_error *why)
 {
-    const posenc_encoding_info *e = &pe__encodings[s->encoding];
-    if (!e->keys[0] || key.n == 0 || pe__listed(e->keys, ',', key) < 0)
-        return pe__fail(why, POSENC_BAD_CONFIG, "%s has no key '%.*s'; it takes %s", e->name,
-                        (int)(key.n < 40 ? key.n : 40), key.at, e->keys[0] ? e->keys : "none");
+    int n = (int)(value.n < 40 ? value.n : 40);
+    if (f->words)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; choose one of %s", name, f->key,
+                        n, value.at, f->words + (f->words[0] == '|'));
+    if (f->kind == 'n' || f->kind == 'f')
+        return pe__fail(why, POSENC_BAD_CONFIG,
+                        "%s:%s cannot be '%.*s'; it is a list of %snumbers from %g to %g, as in 1/2/3", name,
+                        f->key, n, value.at, f->kind == 'n' ? "three whole " : "", f->low, f->high);
+    return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g",
+                    name, f->key, n, value.at, f->kind == 'i' ? "whole " : "", f->low, f->high);
+}
+
+/* key=value of one encoding */
+static posenc_status pe__spec_key(posenc_spec *s, const char *name, pe__word key, pe__word value,
+                                  posenc_error *why)
+{
+    const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
+    const char *keys = e ? e->keys : "";
+    if (!keys[0] || key.n == 0 || pe__listed(keys, ',', key) < 0)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s has no key '%.*s'; it takes %s", name,
+                        (int)(key.n < 40 ? key.n : 40), key.at, keys[0] ? keys : "none");
     for (int i = 0; i < PE__SPEC_FIELDS; i++) {
         const pe__field *f = &pe__spec_fields[i];
         if (!pe__is(key, f->key)) continue;
-        if (pe__field_read(s, f, value)) return POSENC_OK;
-        if (f->words)
-            return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; choose one of %s",
-                            e->name, f->key, (int)(value.n < 40 ? value.n : 40), value.at,
-                            f->words + 1);
-        return pe__fail(why, POSENC_BAD_CONFIG,
-                        "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g", e->name, f->key,
-                        (int)(value.n < 40 ? value.n : 40), value.at,
-                        f->kind == 'i' ? "whole " : "", f->low, f->high);
+        return pe__field_read(s, f, value) ? POSENC_OK : pe__spec_value_refused(name, f, value, why);
     }
-    return pe__fail(why, POSENC_BAD_CONFIG, "%s: key without a field", e->name);
+    return pe__fail(why, POSENC_BAD_CONFIG, "%s: key without a field", name);
 }
 
 /* name[:key=value,...] up to '+' or the end */
-static posenc_status pe__spec_one(posenc_spec *s, const char **text, posenc_error *why)
+static posenc_status pe__spec_one(posenc_spec *s, const char **text, pe__customs own,
+                                  posenc_error *why)
 {
     pe__word name = pe__cut(text, ":+");
     posenc_status status = POSENC_OK;
     memset(s, 0, sizeof *s);
-    s->encoding = pe__encoding_named(name);
-    if (s->encoding < 0) return pe__spec_unknown(name, why);
+    s->encoding = pe__encoding_named(name, own);
+    if (s->encoding < 0) return pe__spec_unknown(name, own, why);
     while (status == POSENC_OK && (**text == ':' || **text == ',')) {
         pe__word key, value;
         ++*text;
         key = pe__cut(text, "=,+");
         if (**text != '=')
             return pe__fail(why, POSENC_BAD_CONFIG, "%s: '%.*s' needs a value, as in key=value",
-                            pe__encodings[s->encoding].name, (int)(key.n < 40 ? key.n : 40),
+                            pe__encoding_name(s->encoding, own), (int)(key.n < 40 ? key.n : 40),
                             key.at);
         ++*text;
         value = pe__cut(text, ",+");
@@ -2787,13 +4413,13 @@ static posenc_status pe__spec_one(posenc_spec *s, const char **text, posenc_erro
             rest = pe__cut(text, ",+");
             value.n += 1 + rest.n;
         }
-        status = pe__spec_key(s, key, value, why);
+        status = pe__spec_key(s, pe__encoding_name(s->encoding, own), key, value, why);
     }
     return status;
 }
 
-POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
-                                           const char *text, posenc_error *why)
+static posenc_status pe__spec_read(posenc_spec *list, int *count, int room, const char *text,
+                                   pe__customs own, posenc_error *why)
 {
     *count = 0;
     if (!text || !*text) text = "none";
@@ -2806,14 +4432,22 @@ POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int ro
         if (*count >= room)
             return pe__fail(why, POSENC_BAD_CONFIG, "more than %d encodings in one spec string",
                             room);
-        status = pe__spec_one(&list[*count], &text, why);
+        status = pe__spec_one(&list[*count], &text, own, why);
         if (status != POSENC_OK) { *count = 0; return status; }
         ++*count;
         if (*text != '+') return POSENC_OK;
     }
 }
+static const pe__customs pe__none_own = { NULL, 0 };
 
-POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *list, int count)
+POSENC_DEF posenc_status posenc_spec_parse(posenc_spec *list, int *count, int room,
+                                           const char *text, posenc_error *why)
+{
+    return pe__spec_read(list, count, room, text, pe__none_own, why);
+}
+
+static size_t pe__spec_write(char *text, size_t room, const posenc_spec *list, int count,
+                             pe__customs own)
 {
     pe__text t = { NULL, 0, 0 };
     t.at = text;
@@ -2821,11 +4455,12 @@ POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *
     if (room) *text = 0;
     for (int i = 0; i < count; i++) {
         const posenc_encoding_info *e = posenc_encoding_get(list[i].encoding);
+        const char *name = pe__encoding_name(list[i].encoding, own);
         size_t start;
-        if (!e) continue;
-        pe__say(&t, "%s%s", i ? "+" : "", e->name);
+        if (!name) continue;
+        pe__say(&t, "%s%s", i ? "+" : "", name);
         start = t.used;
-        for (int f = 0; f < PE__SPEC_FIELDS; f++) {
+        for (int f = 0; f < PE__SPEC_FIELDS && e; f++) {
             pe__word key;
             key.at = pe__spec_fields[f].key;
             key.n = strlen(key.at);
@@ -2834,6 +4469,10 @@ POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *
         }
     }
     return t.used;
+}
+POSENC_DEF size_t posenc_spec_print(char *text, size_t room, const posenc_spec *list, int count)
+{
+    return pe__spec_write(text, room, list, count, pe__none_own);
 }
 
 /* ---- [6] attention ------------------------------------------------------------------------------
@@ -2919,6 +4558,12 @@ static void pe__scores_hide(posenc_float *row, int b, int i, int j0, int count, 
     }
 }
 
+/* what dot products of query i are multiplied by */
+static posenc_float pe__query_scale(int b, int i, const pe__sizes *n, const posenc_attention *how)
+{
+    return PE__F(n->scale) * (how->q_scale ? how->q_scale[(size_t)b * n->Tq + i] : 1);
+}
+
 /* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at
    -infinity                                                                                      */
 static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count,
@@ -2926,7 +4571,7 @@ static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count
 {
     int from, to;
     pe__visible(&from, &to, i, n, how);
-    pe__row_scale(row, PE__F(n->scale), count);
+    pe__row_scale(row, pe__query_scale(b, i, n, how), count);
     if (how->bias) pe__bias_forward(row, b, h, i, j0, count, n, how);
     if (how->row_bias) how->row_bias->forward(how->row_bias->user, row, b, h, i, j0, count);
     for (int j = 0; j < pe__min(from - j0, count); j++) row[j] = -HUGE_VALF;
@@ -3062,7 +4707,7 @@ static void pe__plain_head_backward(posenc_heads dq, posenc_heads dk, posenc_hea
             for (int d = 0; d < n->D; d++) pe__head(dq, b, i, h)[d] = 0;
             for (int j = 0; j < n->Tk; j++) {
                 posenc_float p = pe__dropped(map[row + j], b, h, i, j, n, how),
-                             s = PE__F(n->scale) * dmap[row + j];
+                             s = pe__query_scale(b, i, n, how) * dmap[row + j];
                 for (int d = 0; d < n->D; d++) {
                     pe__head(dv, b, j, hk)[d] += p * pe__head(dout, b, i, h)[d];
                     pe__head(dq, b, i, h)[d]  += s * pe__turned_at(k, how->k_turns, b, j, hk, d);
@@ -3327,7 +4972,7 @@ static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows
         posenc_float *dS = r.dP + i * PE__TILE_K;
         pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0,
                             keys, n, how);
-        pe__row_scale(dS, PE__F(n->scale), keys);
+        pe__row_scale(dS, pe__query_scale(b, i0 + i, n, how), keys);
     }
     pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
                       K.at + j0 * K.step, K.step, 1, NULL, 1);                      /* dQ += dS K */
@@ -3472,7 +5117,7 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
 #define PE__X(field, ...) posenc_tensor *field;
 typedef struct pe__top   { PE__TOP_TENSORS(PE__X) }       pe__top;
 typedef struct pe__block {
-    PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][PE__PLANS];
+    PE__BLOCK_TENSORS(PE__X) posenc_tensor *pe[POSENC_SPECS][POSENC_PARTS];
 } pe__block;
 typedef struct pe__top_saved {
     PE__TOP_ACTIVATIONS(PE__X)
@@ -3487,28 +5132,39 @@ typedef struct pe__work {
     posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                   */
     posenc_float *df, *dg;                                 /* (R,F)                               */
     posenc_float *attention, *head, *loss;                 /* scratch of layers; loss per row     */
-    posenc_float *cosine, *sine;                           /* the turns of one layer (R,pairs)    */
+    posenc_float *cosine[2], *sine[2];         /* the turns of one layer (R,pairs), of q and of k */
+    posenc_float *tau;                                     /* (R) temperature of queries          */
     posenc_float *bias, *bias_fixed, *dbias;               /* (H, 2*span + 1)                     */
     posenc_float *rows[POSENC_SPECS];                 /* fixed rows (R,C), or a network's scratch */
 } pe__work;
 
 /* what a batch brings, in the backend's memory */
 typedef struct pe__inputs {
-    double *positions, *frequency;                         /* (R), (pairs)                        */
-    int *tokens, *targets, *segments, *at;                 /* (R); at: positions as whole numbers */
+    double *positions;                                     /* (R,axes) coordinates that turn      */
+    double *frequency[2];                    /* (axes + 1, pairs) of q and of k, growth behind it */
+    int *tokens, *targets, *segments, *at;                 /* (R); at: places as whole numbers    */
     int *bucket[POSENC_SPECS];                             /* (2*span + 1) row of each distance   */
     unsigned char *keep;                                   /* (R)                                 */
 } pe__inputs;
 
-typedef struct pe__slot { posenc_tensor t; pe__init init; double spread; } pe__slot;
+typedef struct pe__slot {
+    posenc_tensor t;
+    pe__init init;
+    double spread;
+    const posenc_custom *own;                              /* whose `start` fills it; NULL: init  */
+} pe__slot;
 
 struct posenc_model {
     posenc_config c;
     char spec_text[POSENC_SPEC_TEXT];
     posenc_spec spec[POSENC_SPECS];
-    int specs, turner;                                 /* turner: which spec turns q and k, or -1 */
+    const pe__card *card[POSENC_SPECS];
+    const posenc_custom *own[POSENC_SPECS];                /* the caller's encodings, else NULL   */
+    int specs, turner, temper, placer;         /* who turns, tempers, lays tokens out; -1: nobody */
     int span;                                              /* distances -span..span have a bias   */
-    int biased, rotated, axes;                /* bias exists; dim/2 pairs turn, on a line or grid */
+    int biased, biased_by_layer;                           /* there is a bias; each layer has one */
+    int rotated, axes, twofold;     /* pairs that turn, on how many axes; k unlike q (xpos)       */
+    int turn_apart;                 /* q and k are turned before attention, not inside it         */
     const posenc_backend *ops;
     posenc_float *params, *grads, *moments, *acts;         /* the arenas                          */
     void *input_arena;
@@ -3521,14 +5177,18 @@ struct posenc_model {
     pe__block_saved *kept;
     pe__work w;
     pe__inputs in;
-    posenc_tensor *pe[POSENC_SPECS][PE__PLANS];       /* parameters of encodings all layers share */
+    posenc_tensor *pe[POSENC_SPECS][POSENC_PARTS];    /* parameters of encodings all layers share */
     uint64_t steps;
     /* host side of the last batch */
-    double *host_positions, *host_axes;                    /* host_axes: (R, axes) for a grid     */
+    double *host_positions, *host_axes;   /* (R, given) as they came; (R, 3) as an encoding sees them */
+    double *host_frequency;                                /* (axes + 1, pairs)                   */
+    posenc_rotation rotation[2];                           /* of q and k, pointing into `in`      */
     int *host_at, *host_segments;
     unsigned char *host_keep;
     posenc_float *host_floats;                         /* (R) or (R,C): losses, rows on their way */
-    int B, T, own_positions, segmented, padded, ready;     /* ready: a forward has run            */
+    posenc_float *host_own;                 /* parameters and gradients of the caller's encodings */
+    double turned_length;                                  /* what the frequencies were made for  */
+    int B, T, given, own_positions, segmented, padded, ready; /* ready: a forward has run         */
     int rows_T;                                          /* T whose fixed rows are in place, or 0 */
 };
 
@@ -3596,32 +5256,56 @@ static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix
     (void)rms; (void)bias; (void)norm_bias; (void)gated; (void)from_C; (void)from_F;               \
     (void)token_spread; (void)head_name
 
-static pe__geometry pe__model_geometry(const posenc_config *c)
+static posenc_shape pe__model_shape(const posenc_config *c)
 {
-    pe__geometry g;
+    posenc_shape g;
     g.C = c->channels; g.H = c->heads; g.D = c->channels / c->heads;
     g.context = c->context; g.causal = c->causal;
     return g;
 }
 
+static pe__customs pe__model_customs(const posenc_config *c)
+{
+    pe__customs own;
+    own.list = c->custom;
+    own.n = c->custom ? c->customs : 0;
+    return own;
+}
+static const char *pe__model_encoding(const posenc_model *m, int e)                 /* its name */
+{
+    return pe__encoding_name(m->spec[e].encoding, pe__model_customs(&m->c));
+}
+
+/* trained frequencies belong to a layer, biases if the spec says so */
+static int pe__per_layer(const posenc_model *m, int e)
+{
+    return m->spec[e].per_layer || (m->card[e]->rotate && m->card[e]->plan);
+}
+static int pe__model_plan_of(pe__plan plan[POSENC_PARTS], const posenc_model *m, int e)
+{
+    posenc_shape g = pe__model_shape(&m->c);
+    const posenc_custom *own = m->own[e];
+    if (own && own->parameters > 0)
+        return pe__plan_one(plan, "weight", own->parameters, 0, PE__ZERO, 0);
+    return m->card[e]->plan ? m->card[e]->plan(plan, &m->spec[e], &g) : 0;
+}
+
 /* parameters of the encodings: shared ones with layer -1, a layer's own with its number */
 static void pe__list_encodings(posenc_model *m, pe__lister *l,
-                               posenc_tensor *to[POSENC_SPECS][PE__PLANS], int layer)
+                               posenc_tensor *to[POSENC_SPECS][POSENC_PARTS], int layer)
 {
-    pe__geometry g = pe__model_geometry(&m->c);
     for (int e = 0; e < m->specs; e++) {
-        const pe__card *card = pe__cards[m->spec[e].encoding];
-        pe__plan plan[PE__PLANS];
-        int n =
-            card->plan && card->per_layer == (layer >= 0) ? card->plan(plan, &m->spec[e], &g) : 0;
+        pe__plan plan[POSENC_PARTS];
+        int every = m->spec[e].nope_every, rests = every && (layer + 1) % every == 0;
+        int n = pe__per_layer(m, e) == (layer >= 0) && !rests ? pe__model_plan_of(plan, m, e) : 0;
         for (int i = 0; i < n; i++) {
-            char name[40];
+            char name[56];
             posenc_tensor *t;
-            snprintf(name, sizeof name, "pe.%s.%s", pe__encodings[m->spec[e].encoding].name,
-                     plan[i].name);
-            t = pe__list_add(l, 1, layer >= 0 ? "blocks." : "", layer, name, plan[i].shape[0],
-                             plan[i].dims == 2 ? plan[i].shape[1] : 0, plan[i].init,
-                             plan[i].spread);
+            snprintf(name, sizeof name, "pe.%.40s.%s", pe__model_encoding(m, e), plan[i].name);
+            t = pe__list_add(l, 1, layer >= 0 ? "blocks." : "", layer, name, plan[i].rows,
+                             plan[i].columns, plan[i].init, plan[i].spread);
+            if (t) t->frozen = plan[i].fixed;
+            if (t) l->slot[l->n - 1].own = m->own[e];
             if (to) to[e][i] = t;
         }
     }
@@ -3674,7 +5358,7 @@ static void pe__list_activations(posenc_model *m, pe__lister *l)
 static posenc_attention pe__attention_shape(const posenc_model *m)
 {
     static const posenc_float some_bias = 0;
-    static const posenc_turns some_turns = { NULL, NULL, 0, 0, 0, 0, 0, 0 };
+    static const posenc_turns some_turns = { NULL, NULL, 0, 0, 0, 0, 0 };
     posenc_attention how;
     memset(&how, 0, sizeof how);
     how.threads = m->c.threads;
@@ -3706,17 +5390,18 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
                     1);
     w->head = pe__reserve(l, posenc_head_scratch(R, N), 1);
     w->loss = pe__reserve(l, R, 1);
-    w->cosine = pe__reserve(l, R, (size_t)m->rotated);
-    w->sine = pe__reserve(l, R, (size_t)m->rotated);
+    for (int key = 0; key < 2; key++) {
+        w->cosine[key] = key && !m->twofold ? w->cosine[0] : pe__reserve(l, R, (size_t)m->rotated);
+        w->sine[key] = key && !m->twofold ? w->sine[0] : pe__reserve(l, R, (size_t)m->rotated);
+    }
+    w->tau = pe__reserve(l, R, m->temper >= 0);
     w->bias = pe__reserve(l, c->heads, entries);
     w->bias_fixed = pe__reserve(l, c->heads, entries);
     w->dbias = pe__reserve(l, c->heads, train * entries);
     for (int e = 0; e < m->specs; e++) {
-        const pe__card *card = pe__cards[m->spec[e].encoding];
-        w->rows[e] = NULL;
-        if (card->row) w->rows[e] = pe__reserve(l, R, C);
-        if (card->lookup == 2)
-            w->rows[e] = pe__reserve(l, R, 1 + 3 * (size_t)m->spec[e].hidden + C);
+        size_t floats = pe__rows_floats(&m->spec[e], R, C);
+        if (m->own[e] && m->own[e]->row) floats = (size_t)R * C;
+        w->rows[e] = floats ? pe__reserve(l, floats, 1) : NULL;
     }
 }
 
@@ -3728,7 +5413,8 @@ static size_t pe__place_inputs(posenc_model *m, char *memory)
     m->in.field = memory ? (type *)(void *)(memory + used) : NULL; \
     used += ((count) * sizeof(type) + 63) / 64 * 64
     PE__PLACE(positions, double, R * m->axes);
-    PE__PLACE(frequency, double, (size_t)m->rotated + 1);
+    PE__PLACE(frequency[0], double, (size_t)m->rotated * (m->axes + 1));
+    PE__PLACE(frequency[1], double, (size_t)m->rotated * (m->axes + 1));
     PE__PLACE(tokens, int, R);
     PE__PLACE(targets, int, R);
     PE__PLACE(segments, int, R);
@@ -3736,7 +5422,7 @@ static size_t pe__place_inputs(posenc_model *m, char *memory)
     PE__PLACE(keep, unsigned char, R);
     for (int e = 0; e < m->specs; e++) {
         m->in.bucket[e] = NULL;
-        if (pe__cards[m->spec[e].encoding]->bucket) { PE__PLACE(bucket[e], int, entries); }
+        if (m->card[e]->bucket) { PE__PLACE(bucket[e], int, entries); }
     }
 #undef PE__PLACE
     return used;
@@ -3878,37 +5564,116 @@ static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
     return POSENC_OK;
 }
 
+/* an encoding of the caller's own: a name of its own, and one thing that it does */
+static posenc_status pe__custom_check(const posenc_config *c, posenc_error *why)
+{
+    pe__customs own = pe__model_customs(c), before;
+    for (int i = 0; i < own.n; i++) {
+        const posenc_custom *u = &own.list[i];
+        pe__word name;
+        int does = (u->row != NULL) + (u->frequency != NULL) + (u->bias != NULL);
+        if (!u->name || !u->name[0] || strcspn(u->name, ":=,+ \t\n") != strlen(u->name)
+            || strlen(u->name) > 40)
+            return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d of your own needs a name of 1 to 40 "
+                            "characters without blanks and : = , +", i);
+        name.at = u->name;
+        name.n = strlen(u->name);
+        before.list = own.list;
+        before.n = i;
+        if (pe__encoding_named(name, before) >= 0)
+            return pe__fail(why, POSENC_BAD_CONFIG, "'%s' is an encoding already; yours needs another "
+                            "name", u->name);
+        if (does != 1 || (u->frequency && u->parameters) || u->parameters < 0)
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s has %d of the callbacks row, frequency and bias "
+                            "and %d parameters; it needs one, and a frequency learns nothing", u->name,
+                            does, u->parameters);
+        if (u->parameters && (u->row ? !u->row_backward : !u->bias_backward))
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s learns %d parameters and has no backward",
+                            u->name, u->parameters);
+    }
+    return POSENC_OK;
+}
+
+/* one turns, one tempers, one lays tokens out on a line of its own: a second is refused by name */
+static posenc_status pe__model_only(posenc_model *m, int *place, int e, const char *what,
+                                    posenc_error *why)
+{
+    if (*place >= 0)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s and %s both %s; a model takes one",
+                        pe__model_encoding(m, *place), pe__model_encoding(m, e), what);
+    *place = e;
+    return POSENC_OK;
+}
+
+static posenc_status pe__model_turner(posenc_model *m, int e, posenc_error *why)
+{
+    posenc_spec *s = &m->spec[e];
+    posenc_status status = pe__model_only(m, &m->turner, e, "turn queries and keys", why);
+    if (m->own[e]) {
+        s->dim = m->c.channels / m->c.heads / 2 * 2;
+        s->layout = POSENC_HALF;
+        s->center = 0;
+    }
+    m->rotated = s->dim / 2;
+    m->axes = pe__axes_of(s);
+    m->twofold = s->encoding == POSENC_XPOS;
+    m->turn_apart = s->over == POSENC_OVER_WIDTH || m->c.qk_norm == POSENC_QK_NORM_AFTER;
+    if (s->over == POSENC_OVER_WIDTH && m->c.kv_heads != m->c.heads)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s:over=width turns queries and keys alike, and %d heads "
+                        "share %d heads of keys", pe__model_encoding(m, e), m->c.heads, m->c.kv_heads);
+    if (m->rotated < 1)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s turns pairs, and a head has %d channels",
+                        pe__model_encoding(m, e), m->c.channels / m->c.heads);
+    return status;
+}
+
+/* what encoding e asks of the model */
+static posenc_status pe__model_wants(posenc_model *m, int e, posenc_error *why)
+{
+    const pe__card *card = m->card[e];
+    const posenc_spec *s = &m->spec[e];
+    posenc_status status = POSENC_OK;
+    int biases = card->bias || card->bucket || card->curve || (m->own[e] && m->own[e]->bias);
+    if (biases && m->biased && (s->encoding == POSENC_SWIN || m->placer >= 0))
+        return pe__fail(why, POSENC_BAD_CONFIG, "swin counts distances in its own way and takes no other "
+                        "bias beside it");
+    if (biases) m->biased = 1;
+    if (card->bucket) m->span = pe__max(m->span, s->distance);
+    if (s->encoding == POSENC_SWIN) m->placer = e;
+    if (s->per_layer) m->biased_by_layer = 1;
+    if (card->temperature) status = pe__model_only(m, &m->temper, e, "temper queries", why);
+    if (card->rotate || (m->own[e] && m->own[e]->frequency)) status = pe__model_turner(m, e, why);
+    return status;
+}
+
 /* Reads the encodings of a config, lets each card fill in its defaults, and notes what they ask
    of the model: who turns, how far biases reach.                                                 */
 static posenc_status pe__model_specs(posenc_model *m, posenc_error *why)
 {
-    pe__geometry g = pe__model_geometry(&m->c);
-    posenc_status status = posenc_spec_parse(m->spec, &m->specs, POSENC_SPECS, m->c.encoding, why);
-    m->turner = -1;
+    posenc_shape g = pe__model_shape(&m->c);
+    pe__customs own = pe__model_customs(&m->c);
+    posenc_status status = pe__custom_check(&m->c, why);
+    if (status == POSENC_OK)
+        status = pe__spec_read(m->spec, &m->specs, POSENC_SPECS, m->c.encoding, own, why);
+    m->turner = m->temper = m->placer = -1;
     m->axes = 1;
     m->span = m->c.context - 1;
     for (int e = 0; e < m->specs && status == POSENC_OK; e++) {
         posenc_spec *s = &m->spec[e];
-        const pe__card *card = pe__cards[s->encoding];
+        int mine = s->encoding - POSENC_ENCODING_COUNT;
+        m->card[e] = pe__card_of(s);
+        m->own[e] = mine >= 0 ? &own.list[mine] : NULL;
         for (int earlier = 0; earlier < e; earlier++)
             if (m->spec[earlier].encoding == s->encoding)
                 return pe__fail(why, POSENC_BAD_CONFIG, "%s appears twice in the encoding",
-                                pe__encodings[s->encoding].name);
-        if (card->check) status = card->check(s, &g, why);
-        if (status != POSENC_OK) return status;
-        if (card->bias || card->bucket) m->biased = 1;
-        if (card->bucket) m->span = pe__max(m->span, s->distance);
-        if (!card->frequencies) continue;
-        if (m->turner >= 0)
-            return pe__fail(why, POSENC_BAD_CONFIG,
-                            "%s and %s both turn queries and keys; a model takes one",
-                            pe__encodings[m->spec[m->turner].encoding].name,
-                            pe__encodings[s->encoding].name);
-        m->turner = e;
-        m->rotated = s->dim / 2;
-        m->axes = card->axes;
+                                pe__model_encoding(m, e));
+        if (m->card[e]->check) status = m->card[e]->check(s, &g, why);
+        if (status == POSENC_OK) status = pe__model_wants(m, e, why);
     }
-    posenc_spec_print(m->spec_text, sizeof m->spec_text, m->spec, m->specs);
+    if (status != POSENC_OK) return status;
+    if (pe__spec_write(m->spec_text, sizeof m->spec_text, m->spec, m->specs, own) >= POSENC_SPEC_TEXT)
+        return pe__fail(why, POSENC_BAD_CONFIG, "the encoding with all its defaults has more than %d "
+                        "characters", POSENC_SPEC_TEXT - 1);
     m->c.encoding = m->spec_text;
     return status;
 }
@@ -3949,17 +5714,25 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
 #define PE__PLACE(field, type, count)                                                              \
     if (memory) m->field = (type *)(void *)(memory + used);                                        \
     used += ((count) * sizeof(type) + 63) / 64 * 64
-    for (int e = 0; e < m->specs; e++)
-        if (pe__cards[m->spec[e].encoding]->row) floats = R * m->c.channels;
+    size_t own = 0;
+    for (int e = 0; e < m->specs; e++) {
+        size_t filled = (size_t)pe__rows_filled(&m->spec[e], (int)R, m->c.channels);
+        if (m->own[e] && m->own[e]->row) filled = R * m->c.channels;
+        if (m->own[e] && m->own[e]->bias) filled = (size_t)m->c.heads * (2 * (size_t)m->span + 1);
+        if (filled > floats) floats = filled;
+        if (m->own[e] && (size_t)m->own[e]->parameters > own) own = (size_t)m->own[e]->parameters;
+    }
     PE__PLACE(slot, pe__slot, (size_t)m->params_n + m->acts_n);
     PE__PLACE(block, pe__block, (size_t)m->c.layers);
     PE__PLACE(kept, pe__block_saved, (size_t)pe__kept_layers(&m->c));
-    PE__PLACE(host_positions, double, R + m->rotated);
-    PE__PLACE(host_axes, double, m->axes > 1 ? R * m->axes : 0);
+    PE__PLACE(host_positions, double, R * POSENC_AXES);
+    PE__PLACE(host_axes, double, R * POSENC_AXES);
+    PE__PLACE(host_frequency, double, (size_t)(POSENC_AXES + 1) * m->rotated);
     PE__PLACE(host_at, int, R);
     PE__PLACE(host_segments, int, R);
     PE__PLACE(host_keep, unsigned char, R);
     PE__PLACE(host_floats, posenc_float, floats);
+    PE__PLACE(host_own, posenc_float, 2 * own);
 #undef PE__PLACE
     return used;
 }
@@ -3995,6 +5768,9 @@ static double pe__initial(const pe__slot *s, uint64_t seed, uint32_t site, size_
     case PE__ONE:     return 1;
     case PE__NORMAL:  return s->spread * pe__normal(seed, site, i);
     case PE__UNIFORM: return s->spread * (2 * pe__uniform(seed, site, i) - 1);
+    case PE__POSITIVE: return s->spread / (1.0 + i % s->t.shape[1]) * pe__uniform(seed, site, i);
+    case PE__SLOPES:  return log(pe__alibi_slope((int)i, s->t.shape[0], s->spread));
+    case PE__CONSTANT: return s->spread;
     default:          return 0;
     }
 }
@@ -4005,11 +5781,16 @@ static void pe__fill_tensor(posenc_model *m, const pe__slot *s)
     enum { PIECE = 1024 };
     posenc_float piece[PIECE];
     uint32_t site = pe__name_hash(s->t.name);
-    posenc_spec waves = pe__no_spec();
-    waves.base = s->spread;
+    if (s->own && s->own->start) {
+        memset(m->host_own, 0, s->t.count * sizeof *m->host_own);
+        s->own->start(s->own->user, m->host_own);
+        m->ops->upload(m->ops->user, s->t.data, m->host_own, s->t.count * sizeof *m->host_own);
+        return;
+    }
     if (s->init == PE__WAVES) {
         for (int row = 0; row < s->t.shape[0]; row++) {
-            pe__sinusoidal_row(m->host_floats, row, s->t.shape[1], &waves);
+            double p = row;
+            posenc_sinusoidal(m->host_floats, &p, 1, s->t.shape[1], s->spread);
             m->ops->upload(m->ops->user, s->t.data + (size_t)row * s->t.shape[1], m->host_floats,
                            (size_t)s->t.shape[1] * sizeof(posenc_float));
         }
@@ -4026,10 +5807,40 @@ static double pe__fixed_bias(const posenc_model *m, int h, int distance)
 {
     double sum = 0;
     for (int e = 0; e < m->specs; e++) {
-        const pe__card *card = pe__cards[m->spec[e].encoding];
-        if (card->bias) sum += card->bias(&m->spec[e], h, m->c.heads, distance);
+        const posenc_custom *own = m->own[e];
+        if (m->card[e]->bias) sum += m->card[e]->bias(&m->spec[e], h, m->c.heads, distance);
+        if (own && own->bias && !own->parameters)
+            sum += own->bias(own->user, h, m->c.heads, distance, NULL);
     }
     return sum;
+}
+
+/* Frequencies of q and k, on the host and in the back end's memory. Two scalings read the length: they
+   are filled in anew when it changes.                                                            */
+static void pe__fill_frequencies(posenc_model *m, double length)
+{
+    const posenc_spec *s = &m->spec[pe__max(0, m->turner)];
+    const posenc_custom *own = m->own[pe__max(0, m->turner)];
+    int reads = s->scaling == POSENC_DYNAMIC || s->scaling == POSENC_LONGROPE;
+    size_t count = (size_t)m->rotated * (m->axes + 1);
+    if (m->turner < 0 || (m->turned_length > 0 && (!reads || m->turned_length == length))) return;
+    for (int key = 0; key < 2; key++) {
+        posenc_rotation *r = &m->rotation[key];
+        memset(r, 0, sizeof *r);
+        if (own) {
+            memset(m->host_frequency, 0, count * sizeof(double));
+            for (int i = 0; i < m->rotated; i++)
+                m->host_frequency[i] = own->frequency(own->user, i, m->rotated);
+            r->pairs = m->rotated;
+            r->axes = 1;
+        } else {
+            *r = posenc_spec_rotation(m->host_frequency, s, key, length);
+        }
+        m->ops->upload(m->ops->user, m->in.frequency[key], m->host_frequency, count * sizeof(double));
+        r->frequency = m->in.frequency[key];
+        if (r->growth) r->growth = m->in.frequency[key] + (size_t)m->rotated * m->axes;
+    }
+    m->turned_length = length;
 }
 
 /* constants of the encodings that never change: frequencies, buckets, fixed biases */
@@ -4038,18 +5849,12 @@ static void pe__fill_constants(posenc_model *m)
     enum { PIECE = 256 };
     const posenc_backend *ops = m->ops;
     int n = 2 * m->span + 1, H = m->c.heads;
-    if (m->turner >= 0) {
-        const posenc_spec *s = &m->spec[m->turner];
-        pe__cards[s->encoding]->frequencies(m->host_positions, s);
-        ops->upload(ops->user, m->in.frequency, m->host_positions,
-                    (size_t)m->rotated * sizeof(double));
-    }
+    pe__fill_frequencies(m, m->c.context);
     for (int e = 0; e < m->specs; e++) {
-        const posenc_spec *s = &m->spec[e];
-        const pe__card *card = pe__cards[s->encoding];
-        for (int i = 0; i < n && card->bucket; i += PIECE) {
+        for (int i = 0; i < n && m->card[e]->bucket; i += PIECE) {
             int row[PIECE], count = pe__min(PIECE, n - i);
-            for (int j = 0; j < count; j++) row[j] = card->bucket(s, i + j - m->span);
+            for (int j = 0; j < count; j++)
+                row[j] = m->card[e]->bucket(&m->spec[e], i + j - m->span);
             ops->upload(ops->user, m->in.bucket[e] + i, row, (size_t)count * sizeof *row);
         }
     }
@@ -4215,74 +6020,97 @@ static posenc_status pe__check_batch(const posenc_model *m, const posenc_batch *
     return pe__check_ids(m, b, why);
 }
 
-/* a position as one encoding needs it: finite; whole for a table or a bias; inside the table */
-static posenc_status pe__check_position(const posenc_spec *s, double p, int row, int place,
-                                        posenc_error *why)
-{
-    const pe__card *card = pe__cards[s->encoding];
-    const char *name = pe__encodings[s->encoding].name;
-    int whole = card->lookup == 1 || card->bias || card->bucket;
-    if (!(fabs(p) < 9e15) || (whole && (p != floor(p) || fabs(p) > 1e9)))
-        return pe__fail(why, POSENC_BAD_INPUT,
-                        "%s needs %s positions, and place %d of row %d has %g", name,
-                        whole ? "whole" : "finite", place, row, p);
-    if (card->lookup == 1 && (p < 0 || p >= s->rows))
-        return pe__fail(why, POSENC_BAD_INPUT,
-                        "position %.0f is outside the table of %s, which has %d rows", p, name,
-                        s->rows);
-    return POSENC_OK;
-}
-
 /* A fixed bias is tabulated up to the context's length, and positions may not lie further apart. A
-   learned one is the same for all distances beyond its table, which the tabulation covers. */
-static posenc_status pe__check_reach(const posenc_model *m, const double *p, int T,
-                                     posenc_error *why)
+   learned table is the same for all distances beyond its end, which the tabulation covers.       */
+static posenc_status pe__check_reach(const posenc_model *m, int e, int b, int T, posenc_error *why)
 {
+    const double *p = m->host_positions + (size_t)b * T * m->given;
+    const posenc_custom *own = m->own[e];
     double low = p[0], high = p[0];
-    for (int t = 0; t < T; t++) { low = fmin(low, p[t]); high = fmax(high, p[t]); }
-    for (int e = 0; e < m->specs; e++)
-        if (pe__cards[m->spec[e].encoding]->bias && high - low > m->span)
-            return pe__fail(why, POSENC_BAD_INPUT,
-                            "positions %.0f and %.0f are more than %d apart; raise context for %s",
-                            low, high, m->span, pe__encodings[m->spec[e].encoding].name);
-    return POSENC_OK;
+    if (!m->card[e]->bias && !m->card[e]->curve && !(own && own->bias)) return POSENC_OK;
+    for (int t = 0; t < T; t++) {
+        low = fmin(low, p[(size_t)t * m->given]);
+        high = fmax(high, p[(size_t)t * m->given]);
+    }
+    if (high - low <= m->span) return POSENC_OK;
+    return pe__fail(why, POSENC_BAD_INPUT,
+                    "positions %.0f and %.0f are more than %d apart; raise context for %s", low, high,
+                    m->span, pe__model_encoding(m, e));
 }
 
-static posenc_status pe__check_positions(const posenc_model *m, const double *p, int B, int T,
-                                         posenc_error *why)
+/* host_axes: where the tokens of a batch stand for encoding e */
+static void pe__batch_coordinates(posenc_model *m, int e, int rows)
 {
+    posenc_spec_coordinates(m->host_axes, &m->spec[e], m->host_positions, m->given, rows);
+}
+
+static posenc_status pe__check_positions(posenc_model *m, int e, int B, int T, posenc_error *why)
+{
+    const posenc_custom *own = m->own[e];
+    int axes = pe__axes_of(&m->spec[e]);
     posenc_status status = POSENC_OK;
-    for (int r = 0; r < B * T && status == POSENC_OK; r++)
-        for (int e = 0; e < m->specs && status == POSENC_OK; e++)
-            status = pe__check_position(&m->spec[e], p[r], r / T, r % T, why);
-    for (int b = 0; b < B && status == POSENC_OK; b++)
-        status = pe__check_reach(m, p + (size_t)b * T, T, why);
+    if (m->given > 1 && axes > 1 && axes != m->given)
+        return pe__fail(why, POSENC_BAD_INPUT, "%s reads %d coordinates of a token, and the batch has %d",
+                        pe__model_encoding(m, e), axes, m->given);
+    pe__batch_coordinates(m, e, B * T);
+    for (int i = 0; i < B * T * axes && status == POSENC_OK; i++) {
+        double p = m->host_axes[i];
+        int row = i / axes / T, place = i / axes % T;
+        status = pe__check_position(&m->spec[e], pe__model_encoding(m, e), p, i % axes, row, place, why);
+        if (status == POSENC_OK && own && own->bias && (p != floor(p) || fabs(p) > 1e9))
+            return pe__fail(why, POSENC_BAD_INPUT,
+                            "%s needs whole positions, and place %d of row %d has %g",
+                            pe__model_encoding(m, e), place, row, p);
+    }
+    for (int b = 0; b < B && status == POSENC_OK; b++) status = pe__check_reach(m, e, b, T, why);
     return status;
+}
+
+/* what the encodings need of positions, in the back end's memory */
+static void pe__send_positions(posenc_model *m, int R)
+{
+    const posenc_backend *ops = m->ops;
+    double length = 0;
+    for (int r = 0; r < R; r++) length = fmax(length, m->host_positions[(size_t)r * m->given] + 1);
+    pe__fill_frequencies(m, length);
+    for (int r = 0; r < R; r++) {                   /* read only where the check found them whole */
+        double at[POSENC_AXES];
+        pe__coordinates(at, m->host_positions + (size_t)r * m->given, m->given,
+                        &m->spec[pe__max(0, m->placer)]);
+        m->host_at[r] = m->placer >= 0 ? posenc_spec_place(&m->spec[m->placer], at)
+                                       : posenc_spec_place(&m->spec[0], m->host_positions
+                                                                        + (size_t)r * m->given);
+    }
+    ops->upload(ops->user, m->in.at, m->host_at, (size_t)R * sizeof(int));
+    for (int r = 0; r < R && m->temper >= 0; r++)
+        m->host_floats[r] = PE__F(pe__temperature(&m->spec[m->temper],
+                                                  m->host_positions[(size_t)r * m->given]));
+    if (m->temper >= 0)
+        ops->upload(ops->user, m->w.tau, m->host_floats, (size_t)R * sizeof(posenc_float));
+    if (m->turner < 0) return;
+    pe__batch_coordinates(m, m->turner, R);
+    ops->upload(ops->user, m->in.positions, m->host_axes, (size_t)R * m->axes * sizeof(double));
 }
 
 static posenc_status pe__take_positions(posenc_model *m, const posenc_batch *b, posenc_error *why)
 {
-    const posenc_backend *ops = m->ops;
-    int R = b->B * b->T;
-    for (int r = 0; r < R; r++) m->host_positions[r] = b->positions ? b->positions[r] : r % b->T;
-    if (b->positions) {
-        posenc_status status = pe__check_positions(m, m->host_positions, b->B, b->T, why);
-        if (status != POSENC_OK) return status;
-    } else {
-        for (int e = 0; e < m->specs; e++)
-            if (pe__cards[m->spec[e].encoding]->lookup == 1 && b->T > m->spec[e].rows)
-                return pe__fail(why, POSENC_BAD_INPUT, "%d tokens, but the table of %s has %d rows",
-                                b->T, pe__encodings[m->spec[e].encoding].name, m->spec[e].rows);
+    int R = b->B * b->T, given = b->positions ? pe__max(1, b->axes) : 1;
+    posenc_status status = POSENC_OK;
+    if (given > POSENC_AXES)
+        return pe__fail(why, POSENC_BAD_INPUT, "a token has %d coordinates, and %d are the most", given,
+                        POSENC_AXES);
+    m->given = given;
+    for (int i = 0; i < R * given; i++)
+        m->host_positions[i] = b->positions ? b->positions[i] : i % b->T;
+    for (int e = 0; e < m->specs && status == POSENC_OK; e++) {
+        int rows = m->spec[e].rows - m->spec[e].offset;
+        if (!b->positions && m->card[e]->lookup && b->T > rows)
+            return pe__fail(why, POSENC_BAD_INPUT, "%d tokens, but the table of %s has %d rows", b->T,
+                            pe__model_encoding(m, e), rows);
+        if (b->positions) status = pe__check_positions(m, e, b->B, b->T, why);
     }
-    for (int r = 0; r < R; r++)                     /* read only where the check found them whole */
-        m->host_at[r] =
-            fabs(m->host_positions[r]) <= 1e9 ? (int)floor(m->host_positions[r] + 0.5) : 0;
-    for (int r = 0; r < R && m->axes == 2; r++)
-        pe__grid_at(m->host_axes + 2 * (size_t)r, m->host_positions[r], m->spec[m->turner].width);
-    ops->upload(ops->user, m->in.positions, m->axes == 2 ? m->host_axes : m->host_positions,
-                (size_t)R * m->axes * sizeof(double));
-    ops->upload(ops->user, m->in.at, m->host_at, (size_t)R * sizeof(int));
-    return POSENC_OK;
+    if (status == POSENC_OK) pe__send_positions(m, R);
+    return status;
 }
 
 static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int targets,
@@ -4408,32 +6236,66 @@ static void pe__linear_backward(posenc_model *m, posenc_float *dx, const posenc_
 
 /* ---- [7.7.1] the verb add -------------------------------------------------------------------- */
 
-static posenc_continuous pe__network(posenc_tensor *t[PE__PLANS],
-                                     posenc_float *(*of)(const posenc_tensor *))
+/* the tensors of an encoding, or their gradients */
+static void pe__parts_of(posenc_float *list[POSENC_PARTS], posenc_tensor *t[POSENC_PARTS],
+                      posenc_float *(*of)(const posenc_tensor *))
 {
-    posenc_continuous w;
-    w.w1 = of(t[0]);
-    w.b1 = of(t[1]);
-    w.w2 = of(t[2]);
-    w.b2 = of(t[3]);
-    w.w3 = of(t[4]);
-    w.b3 = of(t[5]);
-    return w;
+    for (int i = 0; i < POSENC_PARTS; i++) list[i] = of(t[i]);
 }
 
 /* rows for the positions of this batch: T that the batch shares, or B*T of its own */
-static void pe__fill_rows(posenc_model *m, int e, int rows)
+static void pe__send_rows(posenc_model *m, int e, int rows)
 {
-    const posenc_spec *s = &m->spec[e];
-    const pe__card *card = pe__cards[s->encoding];
-    int width = card->row ? m->c.channels : 1;
-    for (int r = 0; r < rows; r++) {
-        if (card->row)
-            card->row(m->host_floats + (size_t)r * width, m->host_positions[r], width, s);
-        else           m->host_floats[r] = PE__F(m->host_positions[r] / s->length);
-    }
+    int C = m->c.channels;
+    pe__batch_coordinates(m, e, rows);
+    pe__rows_fill(m->host_floats, &m->spec[e], m->host_axes, rows, C);
     m->ops->upload(m->ops->user, m->w.rows[e], m->host_floats,
-                   (size_t)rows * width * sizeof(posenc_float));
+                   pe__rows_filled(&m->spec[e], rows, C) * sizeof(posenc_float));
+}
+
+/* the caller's own: parameters to the host, rows made there, and their gradients the same way back */
+static void pe__own_parameters(posenc_model *m, int e)
+{
+    if (m->own[e]->parameters)
+        m->ops->download(m->ops->user, m->host_own, m->pe[e][0]->data,
+                         (size_t)m->own[e]->parameters * sizeof(posenc_float));
+}
+static void pe__own_rows(posenc_model *m, int e, posenc_float *x, int batches, int rows)
+{
+    const posenc_custom *own = m->own[e];
+    int C = m->c.channels;
+    pe__own_parameters(m, e);
+    memset(m->host_floats, 0, (size_t)rows * C * sizeof *m->host_floats);
+    for (int r = 0; r < rows; r++)
+        own->row(own->user, m->host_floats + (size_t)r * C, m->host_positions[(size_t)r * m->given], C,
+                 m->host_own);
+    m->ops->upload(m->ops->user, m->w.rows[e], m->host_floats, (size_t)rows * C * sizeof(posenc_float));
+    m->ops->rows_forward(x, m->w.rows[e], batches, rows, C);
+}
+/* adds what the callbacks left in the second half of host_own to the gradient */
+static void pe__own_gradient(posenc_model *m, int e)
+{
+    size_t n = (size_t)m->own[e]->parameters;
+    posenc_float *sum = m->host_own + n, *before = m->host_own;
+    m->ops->download(m->ops->user, before, m->pe[e][0]->grad, n * sizeof *sum);
+    for (size_t i = 0; i < n; i++) sum[i] += before[i];
+    m->ops->upload(m->ops->user, m->pe[e][0]->grad, sum, n * sizeof *sum);
+}
+static void pe__own_rows_backward(posenc_model *m, int e, const posenc_float *dx, int batches, int rows)
+{
+    const posenc_custom *own = m->own[e];
+    size_t n = (size_t)own->parameters, bytes = (size_t)rows * m->c.channels * sizeof(posenc_float);
+    int C = m->c.channels;
+    if (!n || m->pe[e][0]->frozen) return;
+    m->ops->zero(m->ops->user, m->w.rows[e], bytes);
+    m->ops->rows_backward(m->w.rows[e], dx, batches, rows, C);
+    m->ops->download(m->ops->user, m->host_floats, m->w.rows[e], bytes);
+    pe__own_parameters(m, e);
+    memset(m->host_own + n, 0, n * sizeof *m->host_own);
+    for (int r = 0; r < rows; r++)
+        own->row_backward(own->user, m->host_own + n, m->host_floats + (size_t)r * C,
+                          m->host_positions[(size_t)r * m->given], C, m->host_own);
+    pe__own_gradient(m, e);
 }
 
 static void pe__add_forward(posenc_model *m, posenc_float *x)
@@ -4442,18 +6304,17 @@ static void pe__add_forward(posenc_model *m, posenc_float *x)
         C = m->c.channels;
     for (int e = 0; e < m->specs; e++) {
         const posenc_spec *s = &m->spec[e];
-        const pe__card *card = pe__cards[s->encoding];
-        if (card->lookup == 2 || (card->row && (m->own_positions || m->rows_T != m->T)))
-            pe__fill_rows(m, e, rows);
-        if (card->row)
-            m->ops->rows_forward(x, m->w.rows[e], batches, rows, C);
-        if (card->lookup == 1)
-            m->ops->embedding_forward(x, m->in.at, m->pe[e][0]->data, 1, m->B * m->T, s->rows, C,
-                                      1);
-        if (card->lookup == 2) {
-            posenc_continuous w = pe__network(m->pe[e], pe__data);
-            pe__continuous_forward(m->ops, x, m->w.rows[e], &w, batches, rows, C, s->hidden);
-        }
+        const pe__card *card = m->card[e];
+        posenc_float *w[POSENC_PARTS];
+        pe__parts_of(w, m->pe[e], pe__data);
+        if (card->network || (card->row && (m->own_positions || m->rows_T != m->T)))
+            pe__send_rows(m, e, rows);
+        if (card->row || card->network)
+            pe__rows_apply(m->ops, x, m->w.rows[e], s, w, batches, rows, C);
+        if (card->lookup)
+            m->ops->embedding_forward(x, m->in.at, w[0] + (size_t)s->offset * C, 1, m->B * m->T,
+                                      s->rows - s->offset, C, 1);
+        if (m->own[e] && m->own[e]->row) pe__own_rows(m, e, x, batches, rows);
     }
     m->rows_T = m->own_positions ? 0 : m->T;
 }
@@ -4464,69 +6325,137 @@ static void pe__add_backward(posenc_model *m, const posenc_float *dx)
         C = m->c.channels;
     for (int e = m->specs - 1; e >= 0; e--) {
         const posenc_spec *s = &m->spec[e];
-        const pe__card *card = pe__cards[s->encoding];
-        if (card->lookup == 1 && pe__grad(m->pe[e][0]))
-            m->ops->embedding_backward(m->pe[e][0]->grad, dx, m->in.at, 1, m->B * m->T, s->rows, C);
-        if (card->lookup == 2) {
-            posenc_continuous w = pe__network(m->pe[e], pe__data),
-                              dw = pe__network(m->pe[e], pe__grad);
-            pe__continuous_backward(m->ops, &dw, dx, m->w.rows[e], &w, batches, rows, C, s->hidden);
-        }
+        const pe__card *card = m->card[e];
+        posenc_float *w[POSENC_PARTS], *dw[POSENC_PARTS];
+        pe__parts_of(w, m->pe[e], pe__data);
+        pe__parts_of(dw, m->pe[e], pe__grad);
+        if (card->lookup && dw[0])
+            m->ops->embedding_backward(dw[0] + (size_t)s->offset * C, dx, m->in.at, 1, m->B * m->T,
+                                       s->rows - s->offset, C);
+        if (card->row || card->network)
+            pe__rows_gradient(m->ops, dw, dx, m->w.rows[e], s, w, batches, rows, C);
+        if (m->own[e] && m->own[e]->row) pe__own_rows_backward(m, e, dx, batches, rows);
     }
 }
 
 /* ---- [7.7.2] the verbs rot and bias ---------------------------------------------------------- */
 
-static posenc_turns pe__turns(const posenc_model *m)
+static posenc_turns pe__turns(const posenc_model *m, int key)
 {
     posenc_turns t;
-    t.cosine = m->w.cosine;
-    t.sine = m->w.sine;
+    t.cosine = m->w.cosine[key];
+    t.sine = m->w.sine[key];
     t.rows = m->own_positions ? m->B * m->T : m->T;
     t.row_b = m->own_positions ? m->T : 0;
     t.pairs = m->rotated;
-    t.offset = 0;
+    t.offset = m->turner >= 0 ? m->spec[m->turner].offset : 0;
     t.layout = m->turner >= 0 ? m->spec[m->turner].layout : POSENC_HALF;
-    t.axes = m->axes;
     return t;
+}
+/* does this layer turn queries and keys? temper queries? */
+static int pe__turning(const posenc_model *m, int layer)
+{
+    int every = m->turner >= 0 ? m->spec[m->turner].nope_every : 0;
+    return m->turner >= 0 && !(every && (layer + 1) % every == 0);
+}
+static int pe__tempering(const posenc_model *m, int layer)
+{
+    return m->temper >= 0 && (layer + 1) % m->spec[m->temper].every == 0;
 }
 
 static posenc_tensor *pe__turn_scale(const posenc_model *m, int layer)
 {
-    int e = m->turner;
-    return e >= 0 && pe__cards[m->spec[e].encoding]->per_layer ? m->block[layer].pe[e][0] : NULL;
+    return pe__turning(m, layer) && m->card[m->turner]->plan ? m->block[layer].pe[m->turner][0] : NULL;
+}
+static posenc_rotation pe__rotation(const posenc_model *m, int layer, int key)
+{
+    posenc_rotation r = m->rotation[key];
+    r.scale = pe__data(pe__turn_scale(m, layer));
+    return r;
 }
 
 /* cosines and sines of a layer; a layer without frequencies of its own uses those of layer 0 */
 static void pe__fill_turns(posenc_model *m, int layer)
 {
-    posenc_tensor *scale = pe__turn_scale(m, layer);
-    if (m->turner < 0 || (layer > 0 && !scale)) return;
-    m->ops->turns_fill(pe__turns(m), m->in.positions, m->in.frequency, pe__data(scale), 1);
+    if (!pe__turning(m, layer) || (layer > 0 && !pe__turn_scale(m, layer))) return;
+    for (int key = 0; key <= m->twofold; key++) {
+        posenc_rotation by = pe__rotation(m, layer, key);
+        m->ops->turns_fill(pe__turns(m, key), m->in.positions, &by);
+    }
 }
 
-static void pe__fill_bias(posenc_model *m)
+static posenc_tensor *pe__bias_tensor(const posenc_model *m, int e, int layer)
+{
+    return pe__per_layer(m, e) ? m->block[layer].pe[e][0] : m->pe[e][0];
+}
+
+static void pe__own_bias(posenc_model *m, int e)
+{
+    const posenc_custom *own = m->own[e];
+    int entries = 2 * m->span + 1, n = m->c.heads * entries;
+    pe__own_parameters(m, e);
+    m->ops->download(m->ops->user, m->host_floats, m->w.bias, (size_t)n * sizeof *m->host_floats);
+    for (int i = 0; i < n; i++)
+        m->host_floats[i] += PE__F(own->bias(own->user, i / entries, m->c.heads, i % entries - m->span,
+                                             m->host_own));
+    m->ops->upload(m->ops->user, m->w.bias, m->host_floats, (size_t)n * sizeof *m->host_floats);
+}
+static void pe__own_bias_backward(posenc_model *m, int e)
+{
+    const posenc_custom *own = m->own[e];
+    int entries = 2 * m->span + 1, n = m->c.heads * entries;
+    posenc_float *dw = m->host_own + own->parameters;
+    pe__own_parameters(m, e);
+    memset(dw, 0, (size_t)own->parameters * sizeof *dw);
+    m->ops->download(m->ops->user, m->host_floats, m->w.dbias, (size_t)n * sizeof *m->host_floats);
+    for (int i = 0; i < n; i++)
+        own->bias_backward(own->user, dw, (double)m->host_floats[i], i / entries, m->c.heads,
+                           i % entries - m->span, m->host_own);
+    pe__own_gradient(m, e);
+}
+
+/* the sum of all biases, for one layer; those that no layer has for itself are filled in once */
+static void pe__fill_bias(posenc_model *m, int layer)
 {
     int entries = 2 * m->span + 1, H = m->c.heads;
-    if (!m->biased) return;
+    if (!m->biased || (layer > 0 && !m->biased_by_layer)) return;
     m->ops->copy(m->ops->user, m->w.bias, m->w.bias_fixed,
                  (size_t)H * entries * sizeof(posenc_float));
-    for (int e = 0; e < m->specs; e++)
+    for (int e = 0; e < m->specs; e++) {
+        posenc_tensor *t = pe__bias_tensor(m, e, layer);
         if (m->in.bucket[e])
-            m->ops->gather_forward(m->w.bias, m->pe[e][0]->data, m->in.bucket[e], H, entries,
-                                   m->pe[e][0]->shape[0]);
+            m->ops->gather_forward(m->w.bias, t->data, m->in.bucket[e], H, entries, t->shape[0]);
+        if (m->card[e]->curve)
+            m->ops->curve_forward(m->w.bias, t->data, m->spec[e].encoding, m->spec[e].form, H, m->span,
+                                  m->span);
+        if (m->own[e] && m->own[e]->bias && m->own[e]->parameters) pe__own_bias(m, e);
+    }
 }
 
-static void pe__bias_backward(posenc_model *m)
+static void pe__bias_backward(posenc_model *m, int layer)
 {
-    for (int e = 0; e < m->specs; e++)
-        if (m->in.bucket[e] && pe__grad(m->pe[e][0]))
-            m->ops->gather_backward(m->pe[e][0]->grad, m->w.dbias, m->in.bucket[e], m->c.heads,
-                                    2 * m->span + 1, m->pe[e][0]->shape[0]);
+    int entries = 2 * m->span + 1, H = m->c.heads;
+    if (!m->biased || (layer > 0 && !m->biased_by_layer)) return;
+    for (int e = 0; e < m->specs; e++) {
+        posenc_tensor *t = pe__bias_tensor(m, e, layer);
+        if (!pe__grad(t)) continue;
+        if (m->in.bucket[e])
+            m->ops->gather_backward(t->grad, m->w.dbias, m->in.bucket[e], H, entries, t->shape[0]);
+        if (m->card[e]->curve)
+            m->ops->curve_backward(t->grad, m->w.dbias, t->data, m->spec[e].encoding, m->spec[e].form, H,
+                                   m->span, m->span);
+        if (m->own[e] && m->own[e]->bias) pe__own_bias_backward(m, e);
+    }
+}
+static void pe__clear_bias_gradient(posenc_model *m)
+{
+    if (m->biased)
+        m->ops->zero(m->ops->user, m->w.dbias,
+                     (size_t)m->c.heads * (2 * m->span + 1) * sizeof(posenc_float));
 }
 
 static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int layer,
-                                const posenc_turns *turns)
+                                const posenc_turns turns[2])
 {
     posenc_attention how;
     memset(&how, 0, sizeof how);
@@ -4537,8 +6466,12 @@ static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int la
     how.q_segment = how.k_segment = m->segmented ? m->in.segments : NULL;
     how.bias = m->biased ? m->w.bias : NULL;
     how.past = how.future = m->span;
-    how.q_at = how.k_at = m->own_positions && m->biased ? m->in.at : NULL;
-    if (m->turner >= 0 && m->c.qk_norm != POSENC_QK_NORM_AFTER) how.q_turns = how.k_turns = turns;
+    how.q_at = how.k_at = m->biased && (m->own_positions || m->placer >= 0) ? m->in.at : NULL;
+    if (pe__turning(m, layer) && !m->turn_apart) {
+        how.q_turns = &turns[0];
+        how.k_turns = &turns[m->twofold];
+    }
+    how.q_scale = pe__tempering(m, layer) ? m->w.tau : NULL;
     how.dropout =
         pe__site(m, p, m->c.dropout_attention, layer, PE__SITE_MAP, (size_t)m->c.heads * m->T);
     how.threads = m->c.threads;
@@ -4552,53 +6485,6 @@ static posenc_heads pe__view(const posenc_model *m, posenc_float *x, int heads)
     return posenc_heads_bthd(x, m->B, m->T, heads, m->c.channels / m->c.heads);
 }
 
-/* QK-norm: each head of q and k has its root mean square made one. After the turn, the two
-   channels of a pair get different gains and scores are no longer functions of the distance
-   alone; before it they are.                                                                     */
-static void pe__qk_norm_forward(posenc_model *m, pe__block *w, pe__block_saved *s)
-{
-    int R = m->B * m->T, D = m->c.channels / m->c.heads;
-    if (!m->c.qk_norm) return;
-    if (m->c.qk_norm == POSENC_QK_NORM_AFTER && m->turner >= 0) {
-        m->ops->turn(pe__view(m, s->q->data, m->c.heads), pe__turns(m));
-        m->ops->turn(pe__view(m, s->k->data, m->c.kv_heads), pe__turns(m));
-    }
-    m->ops->rmsnorm_forward(s->qn->data, s->q_r->data, s->q->data, w->q_norm->data, m->c.norm_eps,
-                            R * m->c.heads, D);
-    m->ops->rmsnorm_forward(s->kn->data, s->k_r->data, s->k->data, w->k_norm->data, m->c.norm_eps,
-                            R * m->c.kv_heads, D);
-}
-
-/* trained frequencies: from values and gradients on the same side of the turn, whichever it is */
-static void pe__turn_gradient(posenc_model *m, int layer, posenc_float *q, posenc_float *k)
-{
-    posenc_float *dscale = pe__grad(pe__turn_scale(m, layer));
-    if (!dscale) return;
-    m->ops->turns_backward(dscale, pe__view(m, m->w.dq, m->c.heads), pe__view(m, q, m->c.heads),
-                           pe__turns(m), m->in.positions, m->in.frequency);
-    m->ops->turns_backward(dscale, pe__view(m, m->w.dk, m->c.kv_heads),
-                           pe__view(m, k, m->c.kv_heads), pe__turns(m), m->in.positions,
-                           m->in.frequency);
-}
-
-static void pe__qk_norm_backward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
-{
-    int R = m->B * m->T, D = m->c.channels / m->c.heads;
-    int after = m->c.qk_norm == POSENC_QK_NORM_AFTER && m->turner >= 0;
-    if (!after)
-        pe__turn_gradient(m, layer, m->c.qk_norm ? s->qn->data : s->q->data,
-                          m->c.qk_norm ? s->kn->data : s->k->data);
-    if (!m->c.qk_norm) return;
-    m->ops->rmsnorm_backward(m->w.dq, pe__grad(w->q_norm), m->w.dq, s->q_r->data, s->q->data,
-                             w->q_norm->data, R * m->c.heads, D);
-    m->ops->rmsnorm_backward(m->w.dk, pe__grad(w->k_norm), m->w.dk, s->k_r->data, s->k->data,
-                             w->k_norm->data, R * m->c.kv_heads, D);
-    if (!after) return;
-    pe__turn_gradient(m, layer, s->q->data, s->k->data);
-    m->ops->turn_back(pe__view(m, m->w.dq, m->c.heads), pe__turns(m));
-    m->ops->turn_back(pe__view(m, m->w.dk, m->c.kv_heads), pe__turns(m));
-}
-
 static posenc_tensor *pe__q_used(const posenc_model *m, pe__block_saved *s)
 {
     return m->c.qk_norm ? s->qn : s->q;
@@ -4608,19 +6494,81 @@ static posenc_tensor *pe__k_used(const posenc_model *m, pe__block_saved *s)
     return m->c.qk_norm ? s->kn : s->k;
 }
 
+/* Queries (key 0) or keys of a layer as the turn sees them: heads, or all channels as one head. */
+static posenc_heads pe__turn_view(const posenc_model *m, posenc_float *x, int key)
+{
+    int heads = key ? m->c.kv_heads : m->c.heads, wide = m->spec[m->turner].over == POSENC_OVER_WIDTH;
+    return wide ? posenc_heads_bthd(x, m->B, m->T, 1, m->c.channels) : pe__view(m, x, heads);
+}
+static void pe__turn_both(posenc_model *m, posenc_float *q, posenc_float *k,
+                          void (*turn)(posenc_heads, posenc_turns))
+{
+    turn(pe__turn_view(m, q, 0), pe__turns(m, 0));
+    turn(pe__turn_view(m, k, 1), pe__turns(m, m->twofold));
+}
+/* trained frequencies: from values and gradients on the same side of the turn, whichever it is */
+static void pe__turn_gradient(posenc_model *m, int layer, posenc_float *q, posenc_float *k)
+{
+    posenc_float *dscale = pe__grad(pe__turn_scale(m, layer));
+    posenc_rotation by = pe__rotation(m, layer, 0);
+    if (!dscale) return;
+    m->ops->turns_backward(dscale, pe__turn_view(m, m->w.dq, 0), pe__turn_view(m, q, 0),
+                           pe__turns(m, 0), m->in.positions, &by);
+    m->ops->turns_backward(dscale, pe__turn_view(m, m->w.dk, 1), pe__turn_view(m, k, 1),
+                           pe__turns(m, m->twofold), m->in.positions, &by);
+}
+
+/* QK-norm: each head of q and k has its root mean square made one. After the turn, the two
+   channels of a pair get different gains and scores are no longer functions of the distance
+   alone; before it they are. What is not turned inside attention is turned here, in place.       */
+static void pe__qk_forward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
+{
+    int R = m->B * m->T, D = m->c.channels / m->c.heads;
+    int apart = m->turn_apart && pe__turning(m, layer);
+    if (apart && m->c.qk_norm == POSENC_QK_NORM_AFTER)
+        pe__turn_both(m, s->q->data, s->k->data, m->ops->turn);
+    if (m->c.qk_norm) {
+        m->ops->rmsnorm_forward(s->qn->data, s->q_r->data, s->q->data, w->q_norm->data, m->c.norm_eps,
+                                R * m->c.heads, D);
+        m->ops->rmsnorm_forward(s->kn->data, s->k_r->data, s->k->data, w->k_norm->data, m->c.norm_eps,
+                                R * m->c.kv_heads, D);
+    }
+    if (apart && m->c.qk_norm != POSENC_QK_NORM_AFTER)
+        pe__turn_both(m, pe__q_used(m, s)->data, pe__k_used(m, s)->data, m->ops->turn);
+}
+
+static void pe__qk_backward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
+{
+    int R = m->B * m->T, D = m->c.channels / m->c.heads, turning = pe__turning(m, layer);
+    int after = m->c.qk_norm == POSENC_QK_NORM_AFTER;
+    if (turning && !after)
+        pe__turn_gradient(m, layer, pe__q_used(m, s)->data, pe__k_used(m, s)->data);
+    if (turning && !after && m->turn_apart) pe__turn_both(m, m->w.dq, m->w.dk, m->ops->turn_back);
+    if (m->c.qk_norm) {
+        m->ops->rmsnorm_backward(m->w.dq, pe__grad(w->q_norm), m->w.dq, s->q_r->data, s->q->data,
+                                 w->q_norm->data, R * m->c.heads, D);
+        m->ops->rmsnorm_backward(m->w.dk, pe__grad(w->k_norm), m->w.dk, s->k_r->data, s->k->data,
+                                 w->k_norm->data, R * m->c.kv_heads, D);
+    }
+    if (!turning || !after) return;
+    pe__turn_gradient(m, layer, s->q->data, s->k->data);
+    pe__turn_both(m, m->w.dq, m->w.dk, m->ops->turn_back);
+}
+
 static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
                                  const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
-    posenc_turns turns = pe__turns(m);
-    posenc_attention how = pe__how(m, p, layer, &turns);
+    posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
+    posenc_attention how = pe__how(m, p, layer, turns);
     int H = m->c.heads, Hk = m->c.kv_heads;
     pe__fill_turns(m, layer);
+    pe__fill_bias(m, layer);
     pe__linear(m, s->q->data, x, w->q, w->q_bias);
     pe__linear(m, s->k->data, x, w->k, w->k_bias);
     pe__linear(m, s->v->data, x, w->v, w->v_bias);
-    pe__qk_norm_forward(m, w, s);
+    pe__qk_forward(m, layer, w, s);
     m->ops->attention_forward(pe__view(m, s->a->data, H), s->lse->data,
                               pe__view(m, pe__q_used(m, s)->data, H),
                               pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk),
@@ -4636,11 +6584,12 @@ static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, in
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[layer];
-    posenc_turns turns = pe__turns(m);
-    posenc_attention how = pe__how(m, p, layer, &turns);
+    posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
+    posenc_attention how = pe__how(m, p, layer, turns);
     int H = m->c.heads, Hk = m->c.kv_heads;
     posenc_float *da = dx;                                 /* its room is free until the very end */
     if (pe__turn_scale(m, layer)) pe__fill_turns(m, layer);
+    if (m->biased_by_layer) { pe__fill_bias(m, layer); pe__clear_bias_gradient(m); }
     pe__drop(m, dy, (size_t)m->c.channels,
              pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
     pe__linear_backward(m, da, dy, s->a->data, w->o, w->o_bias, 0);
@@ -4650,7 +6599,8 @@ static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, in
                                pe__view(m, pe__q_used(m, s)->data, H),
                                pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk),
                                &how, m->w.attention);
-    pe__qk_norm_backward(m, layer, w, s);
+    pe__bias_backward(m, layer);
+    pe__qk_backward(m, layer, w, s);
     pe__linear_backward(m, dx, m->w.dv, x, w->v, w->v_bias, 0);
     pe__linear_backward(m, dx, m->w.dk, x, w->k, w->k_bias, 1);
     pe__linear_backward(m, dx, m->w.dq, x, w->q, w->q_bias, 1);
@@ -4735,7 +6685,6 @@ static void pe__run_forward(posenc_model *m, const pe__pass *p)
     x = s->x->data;
     pe__drop(m, x, (size_t)C,
              pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
-    pe__fill_bias(m);
     for (int l = 0; l < m->c.layers; l++) {
         pe__block_forward(m, p, l, x);
         x = m->kept[m->c.inference ? 0 : l].x->data;
@@ -4804,8 +6753,7 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
     pe__top *w = &m->top;
     pe__top_saved *s = &m->saved;
     posenc_float *dx = m->w.dx;
-    if (m->biased)
-        m->ops->zero(m->ops->user, m->w.dbias, (size_t)m->c.heads * (2 * m->span + 1) * sizeof *dx);
+    pe__clear_bias_gradient(m);
     if (s->pooled) m->ops->pool_backward(dx, m->w.t2, m->padded ? m->in.keep : NULL, m->B, m->T, C);
     else           m->ops->copy(m->ops->user, dx, m->w.t2, (size_t)R * C * sizeof *dx);
     if (s->last)
@@ -4813,7 +6761,6 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
                           w->norm_bias);
     for (int l = L - 1; l >= 0; l--)
         pe__block_backward(m, p, l, l ? m->kept[l - 1].x->data : s->x->data);
-    pe__bias_backward(m);
     pe__drop(m, dx, (size_t)C,
              pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
     if (s->sum)
@@ -4932,35 +6879,42 @@ POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logi
     return pe__sync(m, why);
 }
 
+/* a piece of the back end's memory in the next piece of room */
+static posenc_float *pe__bring(posenc_model *m, posenc_float **room, const posenc_float *data, size_t n)
+{
+    posenc_float *at = *room;
+    posenc_model_get(m, at, data, n);
+    *room += n;
+    return at;
+}
+
 /* Host copies of what one layer's attention read, in one block; the plain version does the rest. */
 static void pe__attention_on_host(posenc_model *m, posenc_float *map, int layer, posenc_float *room)
 {
     pe__block_saved *s = &m->kept[layer];
     pe__pass p = { 0, 0 };
-    posenc_turns turns = pe__turns(m);
-    posenc_attention how = pe__how(m, &p, layer, &turns);
+    posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
+    posenc_attention how = pe__how(m, &p, layer, turns);
     posenc_tensor *q = pe__q_used(m, s), *k = pe__k_used(m, s);
     posenc_heads nothing = pe__view(m, NULL, m->c.heads);
-    size_t R = (size_t)m->B * m->T, qn = R * q->shape[1], kn = R * k->shape[1];
-    size_t tn = (size_t)turns.rows * turns.pairs, bn = (size_t)m->c.heads * (2 * m->span + 1);
-    posenc_float *at = room;
+    size_t R = (size_t)m->B * m->T, tn = (size_t)turns[0].rows * turns[0].pairs;
+    posenc_float *q_host = pe__bring(m, &room, q->data, R * q->shape[1]);
+    posenc_float *k_host = pe__bring(m, &room, k->data, R * k->shape[1]);
     pe__fill_turns(m, layer);
-    posenc_model_get(m, at, q->data, qn);
-    posenc_model_get(m, at + qn, k->data, kn);
-    at += qn + kn;
-    if (m->turner >= 0) {
-        posenc_model_get(m, at, turns.cosine, tn);
-        posenc_model_get(m, at + tn, turns.sine, tn);
-        turns.cosine = at;
-        turns.sine = at + tn;
-        at += 2 * tn;
+    pe__fill_bias(m, layer);
+    for (int key = 0; key < 2 && m->turner >= 0; key++) {
+        turns[key].cosine = pe__bring(m, &room, turns[key].cosine, tn);
+        turns[key].sine = pe__bring(m, &room, turns[key].sine, tn);
     }
-    if (m->biased) { posenc_model_get(m, at, m->w.bias, bn); how.bias = at; }
+    if (how.k_turns) how.k_turns = &turns[1];
+    if (m->biased)
+        how.bias = pe__bring(m, &room, m->w.bias, (size_t)m->c.heads * (2 * m->span + 1));
+    if (how.q_scale) how.q_scale = pe__bring(m, &room, m->w.tau, R);
     how.keep = m->padded ? m->host_keep : NULL;
     how.q_segment = how.k_segment = m->segmented ? m->host_segments : NULL;
     how.q_at = how.k_at = how.q_at ? m->host_at : NULL;
-    posenc_attention_plain_forward(nothing, map, pe__view(m, room, m->c.heads),
-                                   pe__view(m, room + qn, m->c.kv_heads), nothing, &how);
+    posenc_attention_plain_forward(nothing, map, pe__view(m, q_host, m->c.heads),
+                                   pe__view(m, k_host, m->c.kv_heads), nothing, &how);
 }
 
 POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
@@ -4975,7 +6929,7 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
                                        : "attention maps are there after a forward only");
     if (layer < 0 || layer >= m->c.layers)
         return pe__fail(why, POSENC_BAD_INPUT, "layer %d of %d was asked for", layer, m->c.layers);
-    floats = R * 2 * m->c.channels + R * 2 * m->rotated +
+    floats = R * 2 * m->c.channels + R * 4 * m->rotated + R +
              (m->biased ? m->c.heads * (2 * (size_t)m->span + 1) : 0);
     room = (posenc_float *)POSENC_MALLOC(floats * sizeof *room);
     if (!room)
@@ -5209,12 +7163,16 @@ POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
                                         posenc_attention_backward,
                                         posenc_rows_forward,
                                         posenc_rows_backward,
+                                        posenc_waves_forward,
+                                        posenc_waves_backward,
                                         posenc_turns_fill,
                                         posenc_turns_backward,
                                         posenc_turn,
                                         posenc_turn_back,
                                         posenc_gather_forward,
                                         posenc_gather_backward,
+                                        posenc_curve_forward,
+                                        posenc_curve_backward,
                                         posenc_optimizer_apply,
                                         posenc_sum_squares };
     return &cpu;

@@ -663,7 +663,7 @@ static void report_gallery(kit_report *p, const subject *s)
 static void report_album(kit_report *p, const subject *s)
 {
     kit_positions k = kit_positions_of(s->model);
-    if (!k.table && !k.turns && !k.bias && !k.other)
+    if (!k.table && !k.turns && !k.temper && !k.bias && !k.other)
         kit_report_text(p, "The model has no positional encoding, so that there is nothing to draw "
                         "about its positions: two equal tokens look in the same way, wherever they "
                         "stand%s.",

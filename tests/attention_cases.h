@@ -168,14 +168,15 @@ static inline posenc_turns take_turns(int B, int T, double first, int pairs, int
 {
     posenc_turns turns;
     double *p = (double *)take_bytes((size_t)B * T * sizeof *p), frequency[64];
+    posenc_rotation by = { pairs, 1, frequency, NULL, 0, 1.25, NULL };
     turns.cosine = take((size_t)B * T * pairs);
     turns.sine   = take((size_t)B * T * pairs);
     turns.rows = B * T; turns.pairs = pairs; turns.row_b = T;
-    turns.offset = offset; turns.layout = layout; turns.axes = 1;
+    turns.offset = offset; turns.layout = layout;
     for (int b = 0; b < B; b++) posenc_positions_range(p + b * T, T, first + 3 * b);
     posenc_rope_frequencies(frequency, 2 * pairs, 100.0);
     /* a magnitude: the transpose must keep it */
-    posenc_turns_fill(turns, p, frequency, NULL, 1.25);
+    posenc_turns_fill(turns, p, &by);
     return turns;
 }
 

@@ -25,6 +25,24 @@ enum { CLASSIFIER, NEXT_TOKEN, MODERN, KINDS };
 #define EVERYWHERE_DROPPED \
     " dropout_embedding=0.1 dropout_attention=0.2 dropout_branch=0.15 dropout_hidden=0.25"
 
+/* "encoding=name", with what depends on the context by default pinned down, and small enough for what
+   the encoding does to show                                                                      */
+static inline const char *encoding_word(int e)
+{
+    static char text[160];
+    const posenc_encoding_info *info = posenc_encoding_get(e);
+    const char *keys = info->keys, *more = "";
+    if (strstr(keys, "width")) more = strstr(keys, "height") ? ":width=4,height=4" : ":width=4";
+    if (strstr(keys, "length")) more = ":length=16";
+    if (strstr(keys, "length") && strstr(keys, "width")) more = ":length=16,width=4,height=4";
+    if (e == POSENC_ROPE || e == POSENC_LROPE) more = "";
+    if (e == POSENC_ROPE2D) more = ":width=4";
+    if (e == POSENC_INTEGER) more = ":length=16,spread=first";    /* LayerNorm hides the other */
+    if (e == POSENC_QTEMP) more = ":original=2,rate=0.5";
+    snprintf(text, sizeof text, "encoding=%s%s", info->name, more);
+    return text;
+}
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 #if defined(__GNUC__)

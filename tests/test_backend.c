@@ -109,14 +109,19 @@ static int arenas_left(void)
       const posenc_attention *how, FLOATS s), (a, b, c, d, e, f, g, h, i, j, how, s))              \
     X(rows_forward, (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                    \
     X(rows_backward, (FLOATS a, CONSTS b, int i, int j, int k), (a, b, i, j, k))                   \
-    X(turns_fill, (posenc_turns a, const double *b, const double *c, CONSTS d, double x),          \
-      (a, b, c, d, x))                                                                             \
+    X(waves_forward, (FLOATS a, CONSTS b, double x, int i, int j), (a, b, x, i, j))                \
+    X(waves_backward, (FLOATS a, CONSTS b, CONSTS c, int i, int j), (a, b, c, i, j))               \
+    X(turns_fill, (posenc_turns a, const double *b, const posenc_rotation *c), (a, b, c))          \
     X(turns_backward, (FLOATS a, posenc_heads b, posenc_heads c, posenc_turns d, const double *e,  \
-      const double *f), (a, b, c, d, e, f))                                                        \
+      const posenc_rotation *f), (a, b, c, d, e, f))                                               \
     X(turn, (posenc_heads a, posenc_turns b), (a, b))                                              \
     X(turn_back, (posenc_heads a, posenc_turns b), (a, b))                                         \
     X(gather_forward, (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k)) \
     X(gather_backward, (FLOATS a, CONSTS b, const int *c, int i, int j, int k), (a, b, c, i, j, k))\
+    X(curve_forward, (FLOATS a, CONSTS b, int i, int j, int k, int l, int m),                      \
+      (a, b, i, j, k, l, m))                                                                       \
+    X(curve_backward, (FLOATS a, CONSTS b, CONSTS c, int i, int j, int k, int l, int m),           \
+      (a, b, c, i, j, k, l, m))                                                                    \
     X(optimizer_apply, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, size_t n,                          \
       const posenc_optimizer *o, double x, double y, double z, uint64_t t),                        \
       (a, b, c, d, n, o, x, y, z, t))

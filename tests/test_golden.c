@@ -252,8 +252,8 @@ static void fill_turns(posenc_turns *turns, const char *name, const char *positi
     const int *shape = golden_whole(&attentions, in(name, "turns"));     /* layout, dim, offset */
     golden_tensor *pos = golden_need(&attentions, in(name, positions));
     double frequency[32];
+    posenc_rotation by = { shape[1] / 2, 1, frequency, NULL, 0, 1, NULL };
     turns->layout = shape[0];
-    turns->axes = 1;
     turns->pairs = shape[1] / 2;
     turns->offset = shape[2];
     turns->row_b = pos && pos->dims == 2 ? T : 0;     /* each batch row has positions of its own */
@@ -261,7 +261,7 @@ static void fill_turns(posenc_turns *turns, const char *name, const char *positi
     turns->cosine = blank((size_t)turns->rows * turns->pairs);
     turns->sine = blank((size_t)turns->rows * turns->pairs);
     posenc_rope_frequencies(frequency, shape[1], *golden_exact(&attentions, in(name, "base")));
-    posenc_turns_fill(*turns, golden_exact(&attentions, in(name, positions)), frequency, NULL, 1.0);
+    posenc_turns_fill(*turns, golden_exact(&attentions, in(name, positions)), &by);
 }
 
 static void attention_begin(attention_case *a, const char *name)

@@ -40,10 +40,11 @@ TEST sincos2d_is_two_tables_side_by_side(int C)
 static void turn_grid(posenc_float *x, const double *p, int layout)
 {
     static posenc_float cosine[T * D / 2], sine[T * D / 2];
-    double frequency[D / 2];
-    posenc_turns turns = { cosine, sine, T, D / 2, 0, 0, layout, 2 };
+    double frequency[D];
+    posenc_rotation by = { D / 2, 2, frequency, NULL, 0, 1, NULL };
+    posenc_turns turns = { cosine, sine, T, D / 2, 0, 0, layout };
     posenc_rope2d_frequencies(frequency, D, 100.0);
-    posenc_turns_fill(turns, p, frequency, NULL, 1.0);
+    posenc_turns_fill(turns, p, &by);
     posenc_turn(posenc_heads_bthd(x, 1, T, H, D), turns);
 }
 

@@ -408,13 +408,14 @@ TEST sheets_share_out_what_is_many(void)
 
 enum { T = 12 };
 
-TEST every_encoding_is_drawn_or_said_to_be_missing(int e)
+TEST every_encoding_is_drawn(int e)
 {
     const posenc_encoding_info *info = posenc_encoding_get(e);
     posenc_model *m = make_model("%s encoding=%s", kinds[NEXT_TOKEN].config, info->name);
     ASSERTm(check_text, m);
     kit_positions k = kit_positions_of(m);
-    ASSERT_EQ(e != POSENC_NONE, k.table || k.turns || k.bias || k.other);
+    ASSERT_EQ(e != POSENC_NONE, k.table + k.turns + k.temper + k.bias);
+    ASSERT(!k.other);
     posenc_model_free(m);
     PASS();
 }
@@ -518,7 +519,7 @@ TEST the_bias_is_what_is_added(void)
     float bias[2 * T * T];
     ASSERTm(check_text, m);
     posenc_alibi_slopes(slope, 2, 8.0);
-    kit_position_bias(bias, m, T);
+    kit_position_bias(bias, m, 0, T);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < T; i++)
             for (int j = 0; j < T; j++) {
@@ -540,7 +541,7 @@ TEST learned_biases_read_their_tables(const char *name, int rows, int causal)
     snprintf(tensor, sizeof tensor, "pe.%s.weight", name);
     ASSERT_EQ((size_t)(2 * rows), posenc_model_find(m, tensor)->count);
     posenc_model_get(m, table, posenc_model_find(m, tensor)->data, (size_t)(2 * rows));
-    kit_position_bias(bias, m, T);
+    kit_position_bias(bias, m, 0, T);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < T; i++)
             for (int j = 0; j < T; j++) {
@@ -550,6 +551,126 @@ TEST learned_biases_read_their_tables(const char *name, int rows, int causal)
                 ASSERT_EQ_FMT((double)table[2 * row + h], (double)bias[(h * T + i) * T + j], "%g");
             }
     posenc_model_free(m);
+    PASS();
+}
+
+/* ---- what is drawn against what the model does ----------------------------------------------- */
+
+/* Every query and key of a layer becomes the same vector, numbers of v: what is left of the scores
+   is what the encodings put there. */
+static int flatten(posenc_model *m, int layer, double v)
+{
+    static const char *const of[2] = { "q_proj", "k_proj" };
+    for (int i = 0; i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%d.attn.%s.%s", layer, of[i / 2],
+                 i % 2 ? "bias" : "weight");
+        posenc_tensor *t = posenc_model_find(m, name);
+        if (!t) return 0;
+        posenc_float *x = (posenc_float *)kit_new(t->count, sizeof *x);
+        for (size_t k = 0; k < t->count; k++) x[k] = i % 2 ? (posenc_float)v : 0;
+        posenc_model_set(m, t->data, x, t->count);
+        free(x);
+    }
+    return 1;
+}
+
+/* How far a layer's attention is from the softmax of these scores (H, T, T); causal. */
+static double off_attention(posenc_model *m, const float *score, int layer)
+{
+    int H = posenc_model_config(m)->heads;
+    double worst = 0;
+    kit_maps maps;
+    if (!kit_maps_take(&maps, m, some_tokens, T, &why)) return HUGE_VAL;
+    for (int r = 0; r < H * T; r++) {
+        const float *s = score + (size_t)r * T;
+        const float *got = kit_maps_of(&maps, layer, r / T) + (size_t)(r % T) * T;
+        double sum = 0;
+        for (int j = 0; j <= r % T; j++) sum += exp((double)s[j]);
+        for (int j = 0; j <= r % T; j++) {
+            double off = fabs(exp((double)s[j]) / sum - (double)got[j]);
+            if (!(off <= worst)) worst = off;
+        }
+    }
+    kit_maps_free(&maps);
+    return worst;
+}
+
+TEST the_drawn_bias_is_what_attention_adds(const char *word, int layer)
+{
+    posenc_model *m = make_model("%s %s", kinds[NEXT_TOKEN].config, word);
+    float bias[4 * T * T];
+    ASSERTm(check_text, m);
+    ASSERT(flatten(m, layer, 0));
+    kit_position_bias(bias, m, layer, T);
+    ASSERT(off_attention(m, bias, layer) <= 1e-5);
+    double spread = 0;                     /* a bias of zeros would agree with a broken model */
+    for (int j = 0; j < T; j++) spread += fabs((double)bias[(T - 1) * T + j] - (double)bias[0]);
+    ASSERT(spread > 1e-3);
+    posenc_model_free(m);
+    PASS();
+}
+
+/* Vectors of ones have the score sqrt(D) at distance 0, times the temperature of the query. */
+TEST the_drawn_turns_are_what_attention_does(const char *word, int layer)
+{
+    posenc_model *m = make_model("%s %s", kinds[NEXT_TOKEN].config, word);
+    float score[4 * T * T], tau[T];
+    double pos[T], least = 1;
+    ASSERTm(check_text, m);
+    ASSERT(flatten(m, layer, 1));
+    for (int i = 0; i < T; i++) pos[i] = i;
+    kit_position_temperature(tau, m, pos, T);
+    kit_turn_similarity(score, m, layer, T);
+    for (int i = 0; i < T * T; i++) least = fmin(least, (double)score[i]);
+    for (int i = 4 * T * T - 1; i >= 0; i--)          /* from the end: the heads are alike */
+        score[i] = 2 * tau[i / T % T] * score[i % (T * T)];
+    ASSERT(off_attention(m, score, layer) <= 1e-5);
+    ASSERT_EQ(strstr(word, "nope_every=2") && layer == 1, least > 0.99);
+    posenc_model_free(m);
+    PASS();
+}
+
+TEST the_drawn_rows_are_what_the_model_adds(int e)
+{
+    posenc_model *m = make_model("%s %s", kinds[NEXT_TOKEN].config, encoding_word(e));
+    posenc_spec list[POSENC_SPECS];
+    float want[T * 16], got[T * 16];
+    kit_encoding one;
+    ASSERTm(check_text, m);
+    ASSERT_EQ(1, kit_specs_of(list, m));
+    kit_encoding_open(&one, m, &list[0], 0);
+    double *at = kit_encoding_places(&one, NULL, 1, T);
+    kit_encoding_rows(got, &one, at, T);
+    ASSERTm(why.text, kit_position_table(want, m, T, &why));
+    ASSERT_CLOSE(want, got, T * 16, 1e-6);
+    free(at);
+    kit_encoding_free(&one);
+    posenc_model_free(m);
+    PASS();
+}
+
+TEST layers_that_differ_are_told(void)
+{
+    posenc_model *m = make_model("%s encoding=rope:nope_every=2+t5:per_layer=1",
+                                 kinds[NEXT_TOKEN].config);
+    float bias[2][4 * T * T];
+    ASSERTm(check_text, m);
+    kit_positions k = kit_positions_of(m);
+    ASSERT(k.turns && k.turns_by_layer && k.bias && k.bias_by_layer && !k.table && !k.temper);
+    for (int l = 0; l < 2; l++) kit_position_bias(bias[l], m, l, T);
+    ASSERT(memcmp(bias[0], bias[1], sizeof bias[0]) != 0);
+    posenc_model_free(m);
+    PASS();
+}
+
+TEST vectors_of_one_direction_are_drawn_by_distance(void)
+{
+    float row[4 * 2] = { 1, 2, 2, 4, 3, 6, 4, 8 }, cosine[16], distance[16];
+    kit_cosines(cosine, row, 4, 2);
+    kit_distances(distance, row, 4, 2);
+    ASSERT(kit_least_cosine(cosine, 16) > KIT_ONE_WAY);
+    ASSERT(distance[0] == 0 && fabs((double)distance[3] - 3 * sqrt(5.0)) <= 1e-6);
     PASS();
 }
 
@@ -574,7 +695,7 @@ TEST an_album_is_written_for_every_encoding(int e)
     ASSERTm(why.text, kit_make_folders(folder, &why));
     ASSERTm(why.text, kit_album_make(&album, m, T, "a name", folder, &why));
     kit_positions k = kit_positions_of(m);
-    ASSERT_EQ(2 * k.table + k.turns + k.bias + 1, album.count);
+    ASSERT_EQ(2 * k.table + k.turns + k.temper + k.bias + 1, album.count);
     for (int i = 0; i < album.count; i++) {
         char path[KIT_PATH];
         ASSERT(kit_join(path, folder, album.picture[i].file, &why) && kit_exists(path));
@@ -660,7 +781,7 @@ SUITE(positions)
 {
     for (int e = 0; e < POSENC_ENCODING_COUNT; e++) {
         label_test("%s", posenc_encoding_get(e)->name);
-        RUN_TESTp(every_encoding_is_drawn_or_said_to_be_missing, e);
+        RUN_TESTp(every_encoding_is_drawn, e);
         label_test("%s", posenc_encoding_get(e)->name);
         RUN_TESTp(an_album_is_written_for_every_encoding, e);
     }
@@ -682,6 +803,39 @@ SUITE(positions)
     RUN_TEST(a_folder_that_cannot_be_is_answered);
 }
 
+SUITE(drawn)
+{
+    static const char *const bias[] = {
+        "encoding=t5:per_layer=1", "encoding=relative:bidirectional=-1,distance=5",
+        "encoding=alibi:heads=2", "encoding=alibi+t5:buckets=8", "encoding=kerple:form=power"
+    };
+    static const char *const turns[] = {
+        "encoding=rope:scaling=yarn,factor=4,original=4,attention=1",
+        "encoding=rope:scaling=dynamic,factor=2,original=4", "encoding=rope:dim=2,offset=2",
+        "encoding=rope:nope_every=2", "encoding=rope+qtemp:original=2,rate=0.5",
+        "encoding=lrope:layout=interleaved", "encoding=xpos:scale_base=8"
+    };
+    for (int e = 0; e < POSENC_ENCODING_COUNT; e++) {
+        int where = (int)posenc_encoding_get(e)->where;
+        label_test("%s", posenc_encoding_get(e)->name);
+        if (where == POSENC_EMBEDDING) RUN_TESTp(the_drawn_rows_are_what_the_model_adds, e);
+        if (where == POSENC_SCORE)
+            RUN_TESTp(the_drawn_bias_is_what_attention_adds, encoding_word(e), 0);
+        if (where == POSENC_QUERY_KEY && e != POSENC_QTEMP)
+            RUN_TESTp(the_drawn_turns_are_what_attention_does, encoding_word(e), 0);
+    }
+    for (int i = 0; i < (int)(sizeof bias / sizeof *bias); i++) {
+        label_test("%s", bias[i]);
+        RUN_TESTp(the_drawn_bias_is_what_attention_adds, bias[i], 1);
+    }
+    for (int i = 0; i < (int)(sizeof turns / sizeof *turns); i++) {
+        label_test("%s", turns[i]);
+        RUN_TESTp(the_drawn_turns_are_what_attention_does, turns[i], 1);
+    }
+    RUN_TEST(layers_that_differ_are_told);
+    RUN_TEST(vectors_of_one_direction_are_drawn_by_distance);
+}
+
 GREATEST_MAIN_DEFS();
 int main(int argc, char **argv)
 {
@@ -690,5 +844,6 @@ int main(int argc, char **argv)
     RUN_SUITE(sheets);
     RUN_SUITE(maps);
     RUN_SUITE(positions);
+    RUN_SUITE(drawn);
     GREATEST_MAIN_END();
 }

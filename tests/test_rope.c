@@ -224,6 +224,7 @@ static posenc_turns turns_of(const double *pos, int rows, int pairs, int row_b, 
                              int layout, double magnitude)
 {
     double frequency[64];
+    posenc_rotation by = { pairs, 1, frequency, NULL, 0, 1, NULL };
     posenc_turns turns;
     turns.cosine = cosine; turns.sine = sine;
     turns.rows = rows;
@@ -231,9 +232,9 @@ static posenc_turns turns_of(const double *pos, int rows, int pairs, int row_b, 
     turns.row_b = row_b;
     turns.offset = offset;
     turns.layout = layout;
-    turns.axes = 1;
     posenc_rope_frequencies(frequency, 2 * pairs, 10000.0);
-    posenc_turns_fill(turns, pos, frequency, NULL, magnitude);
+    by.magnitude = magnitude;
+    posenc_turns_fill(turns, pos, &by);
     return turns;
 }
 

@@ -31,14 +31,15 @@ TEST every_name_of_the_table_is_a_spec(int encoding)
    will do.                                                                                       */
 TEST every_key_of_the_table_is_taken(int encoding)
 {
-    static const char *value[] = { "2", "half", "1", "0.5" };
+    static const char *value[] = { "2", "half", "1", "0.5", "1/2/3", "t2t", "first", "log", "width",
+                                   "yarn", "alternate", "interleaved" };
     const posenc_encoding_info *e = posenc_encoding_get(encoding);
     char key[64], text[200];
     const char *at = e->keys;
     while (*at) {
         int n = (int)strcspn(at, ","), taken = 0;
         snprintf(key, sizeof key, "%.*s", n, at);
-        for (int v = 0; v < 4 && !taken; v++) {
+        for (int v = 0; v < 12 && !taken; v++) {
             snprintf(text, sizeof text, "%s:%s=%s", e->name, key, value[v]);
             taken = parse(text) == POSENC_OK;
         }
@@ -183,12 +184,26 @@ TEST too_many_encodings_are_refused(void)
     PASS();
 }
 
+/* a list may have as many numbers as there is room for pairs, and none more */
+TEST list_fills_its_room_and_no_more(void)
+{
+    char text[600] = "rope:long=1";
+    for (int i = 1; i < POSENC_FACTORS_MAX; i++) strcat(text, "/2");
+    ASSERT_EQ(POSENC_OK, parse(text));
+    ASSERT_EQ(1.0, (double)list[0].long_factor[0]);
+    ASSERT_EQ(2.0, (double)list[0].long_factor[POSENC_FACTORS_MAX - 1]);
+    ASSERT_EQ(0.0, (double)list[0].short_factor[0]);
+    strcat(text, "/2");
+    ASSERT_EQ(POSENC_BAD_CONFIG, parse(text));
+    PASS();
+}
+
 TEST too_long_a_text_is_refused(void)
 {
     static char text[POSENC_SPEC_TEXT + 50];
     memset(text, 'r', sizeof text - 1);
     ASSERT_EQ(POSENC_BAD_CONFIG, parse(text));
-    ASSERT(strstr(why.text, "511") != NULL);
+    ASSERT(strstr(why.text, "4095") != NULL);
     PASS();
 }
 
@@ -297,7 +312,8 @@ TEST mutated_specs_get_a_status_and_a_sentence(int thousand)
                                    "continuous:hidden=128,length=512+lrope:layout=interleaved",
                                    "sininit:rows=32,base=100+none",
                                    "rope:base=1e308,dim=2147483647",
-                                   "alibi:bias_max=-1" };
+                                   "mrope:sections=1/1/2,order=interleaved+qtemp:form=logn",
+                                   "rope:scaling=longrope,factor=4,original=32,short=1/2,long=3/4" };
     int good = 0, bad = 0;
     check_seed = (uint32_t)thousand;
     for (int i = 0; i < 1000; i++) {
@@ -393,6 +409,17 @@ SUITE(bad_specs)
         { "empty_layout",         "rope:layout=",               "interleaved half" },
         { "both_layouts",         "rope:layout=interleaved|half", "interleaved half" },
         { "bidirectional_2",      "t5:bidirectional=2",         "'2' whole number" },
+        { "factor_0",             "rope:scaling=yarn,factor=0", "factor '0' number" },
+        { "negative_factor",      "rope:factor=-2",             "factor '-2' number" },
+        { "unknown_scaling",      "rope:scaling=yarm",          "'yarm' linear ntk yarn llama3" },
+        { "two_sections",         "mrope:sections=1/2",         "'1/2' three whole 1/2/3" },
+        { "four_sections",        "mrope:sections=1/2/3/4",     "three whole" },
+        { "fractional_section",   "mrope:sections=1/2/1.5",     "three whole" },
+        { "empty_list",           "rope:long=",                 "list" },
+        { "hole_in_a_list",       "rope:long=1//2",             "'1//2' list" },
+        { "slash_at_the_end",     "rope:short=1/2/",            "'1/2/' list" },
+        { "zero_in_a_list",       "rope:long=1/0/2",            "list 1e-06" },
+        { "word_in_a_list",       "rope:long=1/two",            "list" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         label_test("%s", bad[i].label);
@@ -406,6 +433,7 @@ SUITE(bad_specs)
     RUN_TEST(key_of_another_encoding_is_refused);
     RUN_TEST(too_many_encodings_are_refused);
     RUN_TEST(too_long_a_text_is_refused);
+    RUN_TEST(list_fills_its_room_and_no_more);
 }
 
 SUITE(spec_text)
@@ -416,11 +444,14 @@ SUITE(spec_text)
         "rope:base=500000,layout=interleaved,dim=64",
         "learned:rows=512,init=0.1+alibi",
         "t5:distance=64,buckets=16,bidirectional=-1",
-        "continuous:hidden=32,length=1e+18",
+        "continuous:length=1e+18,hidden=32",
         "alibi:bias_max=4.25",
-        "sinusoidal:base=123.456+relative:distance=16+sininit:base=50,rows=7+lrope:layout=half"
+        "sinusoidal:base=123.456+relative:distance=16+sininit:base=50,rows=7+lrope:layout=half",
+        "rope:dim=8,scaling=longrope,original=4096,short=1/1.5/2/0.33333334,long=1/4/16/64.125",
+        "mrope:order=interleaved,sections=24/20/20+qtemp:form=logn,every=4",
+        "rope:offset=32,over=width,nope_every=4,scaling=yarn,factor=8,original=2048,truncate=-1"
     };
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 11; i++) {
         label_test("%d", i);
         RUN_TESTp(printed_spec_reads_back_the_same, round_trip[i]);
     }

@@ -5,7 +5,8 @@ the formulas, independent of posenc.h.
 
 The files are small safetensors, rounded to float32 at the very end. Everything is seeded by name, so running it
 again writes the same bytes. Where transformers or x-transformers are installed, the formulas are compared with
-theirs as well before anything is written."""
+theirs as well before anything is written; catalogue.safetensors names for each case whom it was compared with, so
+that its bytes follow the packages that are installed: those of oracle_catalogue_peers.py, in their versions."""
 import os
 import sys
 
@@ -14,6 +15,8 @@ sys.dont_write_bytecode = True                        # leave no folder behind
 import torch
 
 import oracle_attention
+import oracle_catalogue
+import oracle_catalogue_peers
 import oracle_encodings
 import oracle_layers
 import oracle_models
@@ -34,9 +37,11 @@ def main():
         return books[-1]
 
     oracle_peers.check()
+    oracles = oracle_catalogue_peers.check()
     oracle_layers.write(book_at("layers.safetensors"))
     oracle_attention.write(book_at("attention.safetensors"))
     oracle_encodings.write(book_at("encodings.safetensors"))
+    oracle_catalogue.write(book_at("catalogue.safetensors"), oracles)
     for model in oracle_models.MODELS:
         oracle_models.write(book_at, model)
     for book in books:
