@@ -21,8 +21,11 @@ cp "$runs/marker/published/grid.csv" "$keep/marker_published.csv"
     "$runs"/pattern/pattern-balanced/learned-s1/last.safetensors \
     "$runs"/pattern/pattern-balanced/rope-s1/last.safetensors
 
+"$build/gallery" --out "$runs/gallery"
+
 # ---- what README shows -----------------------------------------------------------------------------
 cp "$runs/maps/models.png" "$keep/attention.png"
+cp "$runs/gallery/gallery.png" "$keep/gallery.png"
 for file in summary.csv seeds.csv curves.svg; do cp "$runs/pattern/$file" "$keep/pattern_$file"; done
 cp "$runs/plain/summary.csv" "$keep/plain_summary.csv"
 cp "$runs/grid/summary.csv" "$keep/grid_summary.csv"
