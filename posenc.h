@@ -180,7 +180,8 @@ POSENC_DEF const char *posenc_explain(int status);
     X(ROPE2D,     "rope2d",     QUERY_KEY, 0, PE__TURN_KEYS ",width,split,factor",                 \
       "rope on a grid: half the pairs turn with the row, half with the column",                    \
       "as rope",                                      "EVA-02, Qwen2-VL, Pixtral")                 \
-    X(ROPE_PIXEL, "rope_pixel", QUERY_KEY, 0, PE__TURN_KEYS ",width,height,resolution",            \
+    X(ROPE_PIXEL, "rope_pixel", QUERY_KEY, 0,                                                      \
+      "layout,dim,offset,nope_every,width,height,resolution",                                      \
       "rope over a picture measured from -1 to 1, octaves apart",                                  \
       "any resolution: the picture stays -1 to 1",    "timm")                                      \
     X(ROPE_DINO,  "rope_dino",  QUERY_KEY, 0, PE__TURN_KEYS ",width,height",                       \
@@ -275,7 +276,8 @@ typedef struct posenc_spec {
     int over;                               /* head     rope, lrope: or the whole width           */
     int nope_every;                  /* 0        n: every n-th layer does not turn (Llama 4: 4)   */
     int scaling;                            /* none     rope: one of posenc_scaling               */
-    double factor, original;                /* 1, context   how much longer; trained length       */
+    double factor, original;         /* how much longer than trained (rope2d: 1); the trained length
+                                        (qtemp: 8192). A scaling names what it needs              */
     double fast, slow, low, high;           /* 32, 1, 1, 4  ends of the ramps of yarn and llama3  */
     double attention, mscale, mscale_all;   /* 0        magnitude, in this order of precedence    */
     int truncate;                           /* 1        yarn: -1 leaves the ramp's ends unrounded */
@@ -299,9 +301,9 @@ typedef struct posenc_spec {
     int buckets;                            /* 32       t5; 128   sandwich                        */
     int bidirectional;       /* 1 yes, -1 no; 0: t5 yes unless the model is causal, relative yes  */
     int per_layer;                          /* 0        1: a learned bias for each layer          */
-    double bias_max;                        /* 8        alibi's slopes: 2^(-bias_max*(h+1)/H)     */
+    double bias_max;                        /* 8        alibi's slopes go down to 2^-bias_max     */
     int heads;                              /* H        alibi: heads with a slope                 */
-    double init;                            /* 0.02     standard deviation of a learned table     */
+    double init;   /* standard deviation of a learned table: 0.02 (t5 1/sqrt(C), Fourier rows 1)  */
     float short_factor[POSENC_FACTORS_MAX], long_factor[POSENC_FACTORS_MAX];  /* 0 ends the list  */
 } posenc_spec;
 
@@ -480,7 +482,8 @@ POSENC_DEF void posenc_bias_expand(posenc_float *scores, const posenc_float *bia
        posenc_spec_rows_forward(x, scratch, &s, w, ...);    an encoding that enters at the EMBEDDING
        by = posenc_spec_rotation(room, &s, 0, T);           QUERY_KEY: then posenc_turns_fill, _turn
        posenc_spec_bias_forward(bias, &s, w, H, past, future);                                SCORE
-   w lists the tensors that the encoding learns, in the order of posenc_spec_parts; NULL if none. */
+   w lists the tensors that the encoding has, in the order of posenc_spec_parts; NULL if none. Turns
+   take layout and offset from the spec; lrope's are scaled by its tensor: by.scale = w[0].       */
 
 typedef struct posenc_shape { int C, H, D, context, causal; } posenc_shape; /* of the model it is for */
 
@@ -500,12 +503,14 @@ POSENC_DEF int posenc_spec_parts(posenc_part part[POSENC_PARTS], const posenc_sp
 POSENC_DEF int  posenc_spec_axes(const posenc_spec *s);
 POSENC_DEF void posenc_spec_coordinates(double *at, const posenc_spec *s, const double *pos, int given,
                                         int T);
-/* Can every token stand where pos says? finite, whole where a table or digits need it, inside.   */
+/* Can every token stand at these coordinates? finite, whole where a table or digits need it, inside.
+   NULL: tokens 0 .. T-1.                                                                         */
 POSENC_DEF posenc_status posenc_spec_check_positions(const posenc_spec *s, const double *at, int T,
                                                      posenc_error *why);
 
-/* x[b,t] += E(at_t); x (B,T,C), at (T, axes), or NULL with one axis. Backward adds to dw (NULL
-   entries are frozen) from the scratch that forward left; dx passes as it is.                    */
+/* x[b,t] += E(at_t); x (B,T,C), at (T, axes), or NULL: tokens 0 .. T-1, on a grid in reading order.
+   Backward adds to dw (NULL entries are frozen) from the scratch that forward left; dx passes as it
+   is.                                                                                            */
 POSENC_DEF size_t posenc_spec_rows_scratch(const posenc_spec *s, int T, int C);
 POSENC_DEF void posenc_spec_rows_forward(posenc_float *x, posenc_float *scratch, const posenc_spec *s,
                                          posenc_float *const *w, const double *at, int B, int T,
@@ -539,7 +544,8 @@ POSENC_DEF int posenc_spec_place(const posenc_spec *s, const double *at);
      frequency  of pair i, for queries and keys: theta = p * frequency
      bias       what is added to a score at distance d = p_query - p_key              (and backward)
    It may learn `parameters` numbers (w), which start as `start` leaves them (NULL: zeros). A backward
-   receives the gradient of what its forward gave and adds to dw.                                 */
+   receives the gradient of what its forward gave and adds to dw. p is the first coordinate of a token,
+   pairs lie in halves, and the name is known to models alone, not to posenc_spec_parse.          */
 typedef struct posenc_custom {
     const char *name;
     void *user;                             /* handed to every callback                           */
@@ -912,7 +918,8 @@ typedef struct posenc_batch {
     const int *tokens;                      /* (B,T)                                              */
     const int *targets;                    /* (B,T), or (B) for a classifier; POSENC_IGNORE skips */
     const double *positions;                /* (B,T,axes); NULL: 0..T-1 in each row               */
-    int axes;                               /* 0, 1: a position is one number; 2, 3: coordinates  */
+    int axes;      /* 0, 1: a position is one number; 2, 3: coordinates. An encoding of one number
+                      then reads the first: time, or the row                                      */
     const int *segments;                    /* (B,T) packed rows; NULL: one segment               */
     uint64_t first_sample;            /* number of row 0 in the whole data: dropout depends on it */
     double divisor;                     /* loss = sum / divisor; 0: number of targets not ignored */
@@ -2023,6 +2030,8 @@ typedef struct pe__network {
     double waves;                           /* what the waves are multiplied by                   */
 } pe__network;
 
+enum { PE__CURVE_NUMBERS = 4 };
+
 typedef struct pe__card {
     /* fills the spec's defaults for this model, or refuses with a sentence */
     posenc_status (*check)(posenc_spec *s, const posenc_shape *g, posenc_error *why);
@@ -2041,7 +2050,8 @@ typedef struct pe__card {
     void (*rotate)(posenc_rotation *r, double *f, const posenc_spec *s, double length);
     double (*temperature)(const posenc_spec *s, double p);
     /* SCORE: the bias of head h at distance d; or the row of a learned table that distance d reads; or
-       a formula with `numbers` trained numbers w, its slopes along each of them in slope */
+       a formula with `numbers` trained numbers w (PE__CURVE_NUMBERS at most), whose tensor the plan has
+       as (H, numbers), its slopes along each of them in slope */
     double (*bias)(const posenc_spec *s, int h, int H, int d);
     int (*bucket)(const posenc_spec *s, int d);
     double (*curve)(double *slope, const posenc_float *w, int d, int form);
@@ -2292,7 +2302,7 @@ static const pe__card pe__card_NONE = PE__CARD_ROW(NULL, NULL);
 
    E[2i] = s sin(p w_i)    E[2i+1] = s cos(p w_i)    w_i = base^(-2i/C)
 
-   The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in 2 pi
+   The hands of C/2 clocks, the fastest turning once in 2 pi positions, the slowest once in nearly 2 pi
    base. Moving by k positions turns every hand by k w_i whatever the time is, so that E(p + k) is a
    fixed linear map of E(p): this is how a linear layer can compare positions.
 
@@ -2557,11 +2567,13 @@ static void pe__fourier_row(posenc_float *row, const double *at, int C, const po
 static posenc_status pe__fourier_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
 {
     int axes = pe__axes_of(s), least = 2 * axes;
+    double most = 2;
     pe__default_int(&s->axes, 1);
     if (axes > 1) pe__grid_default(s, axes, g->context);
     pe__default(&s->length, axes == 1 ? g->context
                           : ceil((double)g->context / ((double)s->width * s->height)));
-    pe__default(&s->resolution, fmax(2, fmax(pe__extent(s, 0), pe__extent(s, axes - 1))));
+    for (int a = 0; a < axes; a++) most = fmin(1e9, fmax(most, pe__extent(s, a)));
+    pe__default(&s->resolution, most);
     if (g->C < least)
         return pe__fail(why, POSENC_BAD_CONFIG, "%s needs %d channels at least, and has %d",
                         posenc_encoding_get(s->encoding)->name, least, g->C);
@@ -2773,11 +2785,12 @@ static pe__network pe__network_of(const char *chain, int inputs, int first, int 
 /* ---- [5.5.1] continuous: a network of the position ----------------------------------------------
    enters    embedding
    learns    W1 (hidden,1) b1, W2 (hidden,hidden) b2, W3 (C,hidden) b3: 33,280 numbers at C = 128
-   beyond T  defined everywhere and smooth; past `length` it extends its last straight lines
+   beyond T  defined everywhere; past `length` it extends its last straight lines
 
    u = p / length     h1 = relu(W1 u + b1)     h2 = relu(W2 h1 + b2)     E = W3 h2 + b3
 
-   Any real position has a vector, and neighbours have similar ones. depth=1 leaves out h2.       */
+   Any real position has a vector, piece by piece on straight lines, and neighbours have similar ones.
+   depth=1 leaves out h2.                                                                         */
 
 static pe__network pe__continuous_of(int depth, double length, int C, int hidden)
 {
@@ -2850,8 +2863,9 @@ static const pe__card pe__card_CONTINUOUS =
 
    u = 2 p / N - 1     E = [ sin(2 pi B u) | cos(2 pi B u) ]
 
-   The product of two such rows depends on u - u' alone, and is close to a bell of width 1/init around
-   0: `init` says how near two places must be to look alike. SAM's prompts are encoded so.        */
+   The product of two such rows depends on u - u' alone, and is close to a bell of width 1/(2 pi init)
+   around 0: `init` says how near two places must be to look alike. SAM's prompts are encoded so, from
+   the middle of a pixel: p + 1/2.                                                                */
 
 static void pe__random_fourier_network(pe__network *n, const posenc_spec *s, int C)
 {
@@ -2934,8 +2948,9 @@ static void pe__rows_fill(posenc_float *to, const posenc_spec *s, const double *
     if (card->network) card->network(&n, s, C);
     PE__PARALLEL
     for (int t = 0; t < T; t++) {
-        double index = t;
-        const double *own = at ? at + (size_t)t * axes : &index;
+        double index = t, own[POSENC_AXES];
+        if (at) for (int a = 0; a < axes; a++) own[a] = at[(size_t)t * axes + a];
+        else    pe__coordinates(own, &index, 1, s);
         if (card->row) card->row(to + (size_t)t * C, own, C, s);
         else           pe__network_input(to + (size_t)t * n.width[0], own, &n);
     }
@@ -3250,8 +3265,8 @@ static posenc_status pe__turn_check(posenc_spec *s, const posenc_shape *g, int m
     pe__default_int(&s->dim, width - s->offset);
     if (s->dim % 2 || s->dim < 2)
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "%s turns pairs of channels, and %d is odd or below 2; "
-                        "choose an even head width or give dim=", name, s->dim);
+                        "%s turns pairs of channels, and %d (of %d, from channel %d on) is odd or "
+                        "below 2; choose an even head width or give dim=", name, s->dim, width, s->offset);
     if (s->dim + s->offset > width)
         return pe__fail(why, POSENC_BAD_CONFIG,
                         "%s's dim=%d from channel %d on is wider than a head (%d channels)", name,
@@ -3364,9 +3379,9 @@ static posenc_status pe__rope_lists(const posenc_spec *s, posenc_error *why)
     int both = s->scaling == POSENC_LONGROPE, needed = both || s->scaling == POSENC_FACTORS;
     if (needed && (longs != s->dim / 2 || (both && shorts != s->dim / 2)))
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "rope:scaling=%s needs %d numbers, one for each pair, in long=%s, and has %d%s",
-                        both ? "longrope" : "factors", s->dim / 2, both ? " and in short=" : "", longs,
-                        both && shorts != longs ? " and another number of them" : "");
+                        "rope:scaling=%s needs %d numbers, one for each pair, in %slong=, and has %d in "
+                        "short= and %d in long=", both ? "longrope" : "factors", s->dim / 2,
+                        both ? "short= and in " : "", shorts, longs);
     return POSENC_OK;
 }
 static posenc_status pe__scaling_check(posenc_spec *s, const posenc_shape *g, posenc_error *why)
@@ -3376,7 +3391,13 @@ static posenc_status pe__scaling_check(posenc_spec *s, const posenc_shape *g, po
     int needs_length = s->scaling == POSENC_DYNAMIC || s->scaling == POSENC_YARN
                     || s->scaling == POSENC_LLAMA3 || s->scaling == POSENC_LONGROPE;
     int needs_factor = s->scaling >= POSENC_LINEAR_SCALING && s->scaling <= POSENC_LLAMA3;
-    if (s->scaling == POSENC_SCALING_NONE) return POSENC_OK;
+    if (s->scaling == POSENC_SCALING_NONE && s->factor == 0 && s->original == 0) return POSENC_OK;
+    if (s->scaling == POSENC_SCALING_NONE)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope: factor=%g and original=%g do nothing without "
+                        "scaling=, one of linear|ntk|dynamic|yarn|llama3|...", s->factor, s->original);
+    if (s->scaling == POSENC_LONGROPE && s->factor == 0 && s->attention == 0)
+        return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=longrope needs factor=, how much longer than "
+                        "original=%g, or attention=, its magnitude", s->original);
     if ((needs_factor && s->factor == 0) || (needs_length && s->original == 0))
         return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=%s needs %s", name[s->scaling],
                         needs_factor && s->factor == 0 ? "factor=, how much longer than trained"
@@ -3449,13 +3470,13 @@ static const pe__card pe__card_LROPE = PE__CARD_TURN(pe__rope_check, pe__lrope_p
 
    The first half of the pairs turns with the row, the other half with the column:
 
-                coordinates           frequencies, k < dim/4
+                place n of N          frequencies, k < dim/4
    rope2d       index                 base^(-4k/dim)        split=halves: EVA-02 (interleaved), Qwen2-VL
                                                             (half)
                                       base^(-2j/dim), j = 2k for the row, 2k + 1 for the column:
                                                             split=alternate, Pixtral
-   rope_pixel   2 k/(N - 1) - 1       pi 2^(octaves from 0 to log2(resolution) - 1)        timm
-   rope_dino    2 (k + 1/2)/N - 1     2 pi base^(-4k/dim), base 100                        DINOv3
+   rope_pixel   2 n/(N - 1) - 1       pi 2^(octaves from 0 to log2(resolution) - 1)        timm
+   rope_dino    2 (n + 1/2)/N - 1     2 pi base^(-4k/dim), base 100                        DINOv3
 
    A score then sees how many rows and how many columns lie between query and key, each by itself.
    Backward. As [5.6].                                                                            */
@@ -3562,7 +3583,7 @@ static posenc_status pe__mrope_check(posenc_spec *s, const posenc_shape *g, pose
     int pairs = s->dim / 2, *n = s->sections, counted[POSENC_AXES] = { 0, 0, 0 };
     if (status != POSENC_OK) return status;
     if (n[0] == 0 && n[1] == 0 && n[2] == 0) {
-        n[1] = n[2] = 3 * pairs / 8;
+        n[1] = n[2] = s->order == POSENC_WOVEN ? pairs / 3 : 3 * pairs / 8;
         n[0] = pairs - n[1] - n[2];
     }
     for (int i = 0; i < pairs; i++) counted[pe__mrope_axis(i, s)]++;
@@ -3578,9 +3599,10 @@ static const pe__card pe__card_MROPE =
    enters    queries and keys
    learns    nothing
    beyond T  built for it: what is far away counts less
-   causal    only: a key after the query would count more, not less
+   causal    models: a key after the query counts more, not less. Others are refused where that is
+             more than a million times as much
 
-   z_i = (2i + 0.4 dim) / (1.4 dim)     q times z_i^((p - center)/scale_base), k times z_i^-(p - center)/..
+   z_i = (2i + 0.4 dim) / (1.4 dim)     q times z_i^e, k times z_i^-e, e = (p - center) / scale_base
 
    The product of the two has z_i^((p_i - p_j)/scale_base): the slower a pair turns, the less it fades.
    In it the center cancels, and may be anything that keeps both factors within float's range; it must
@@ -3612,6 +3634,10 @@ static posenc_status pe__xpos_check(posenc_spec *s, const posenc_shape *g, posen
                         "xpos: with scale_base=%g and center=%g lengths leave float's range %.0f "
                         "positions from the center, and the context has %d",
                         s->scale_base, s->center, pe__xpos_reach(s), g->context);
+    if (!g->causal && -g->context * pe__xpos_growth(0, s) > log(1e6))
+        return pe__fail(why, POSENC_BAD_CONFIG, "xpos is for causal models: with scale_base=%g a key at the "
+                        "other end of %d tokens to come would count more than 1e6 times as much",
+                        s->scale_base, g->context);
     return POSENC_OK;
 }
 static const pe__card pe__card_XPOS = PE__CARD_TURN(pe__xpos_check, NULL, pe__xpos_rotate);
@@ -3730,7 +3756,7 @@ POSENC_DEF void posenc_curve_forward(posenc_float *bias, const posenc_float *w, 
     int n = future + 1 + past;
     for (int h = 0; h < H; h++)
         for (int e = 0; e < n; e++) {
-            double slope[2];
+            double slope[PE__CURVE_NUMBERS];
             bias[(size_t)h * n + e] +=
                 PE__F(card->curve(slope, w + (size_t)h * card->numbers, e - future, form));
         }
@@ -3743,7 +3769,7 @@ POSENC_DEF void posenc_curve_backward(posenc_float *dw, const posenc_float *dbia
     const pe__card *card = pe__card_of(&s);
     int n = future + 1 + past;
     for (int h = 0; h < H; h++) {
-        double slope[2] = { 0, 0 }, sum[2] = { 0, 0 };
+        double slope[PE__CURVE_NUMBERS] = {0}, sum[PE__CURVE_NUMBERS] = {0};
         for (int e = 0; e < n; e++) {
             card->curve(slope, w + (size_t)h * card->numbers, e - future, form);
             for (int k = 0; k < card->numbers; k++) sum[k] += slope[k] * dbias[(size_t)h * n + e];
@@ -3992,8 +4018,9 @@ static posenc_status pe__swin_check(posenc_spec *s, const posenc_shape *g, posen
     pe__default(&s->init, 0.02);
     reach = (s->height - 1.0) * (2.0 * s->width - 1) + s->width - 1;
     if ((double)s->width * s->height < g->context || reach > (1 << 24))
-        return pe__fail(why, POSENC_BAD_CONFIG, "swin: a grid of %d x %d %s", s->height, s->width,
-                        reach > (1 << 24) ? "has too many offsets" : "is smaller than the context");
+        return pe__fail(why, POSENC_BAD_CONFIG, "swin: a grid of %d x %d %s (%d tokens)", s->height,
+                        s->width, reach > (1 << 24) ? "has too many offsets" : "is smaller than the context",
+                        g->context);
     s->distance = (int)reach;
     return POSENC_OK;
 }
@@ -4087,22 +4114,6 @@ static const pe__card *pe__card_of(const posenc_spec *s)
                                                                    : &pe__card_of_the_caller;
 }
 
-POSENC_DEF posenc_status posenc_spec_complete(posenc_spec *s, const posenc_shape *shape,
-                                              posenc_error *why)
-{
-    const pe__card *card = pe__card_of(s);
-    const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
-    if (!e)
-        return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d is not one of the table's %d", s->encoding,
-                        POSENC_ENCODING_COUNT);
-    if (shape->C < 1 || shape->context < 1 || (e->where == POSENC_SCORE && shape->H < 1)
-        || (e->where == POSENC_QUERY_KEY && shape->D < 1))
-        return pe__fail(why, POSENC_BAD_CONFIG, "%s cannot be for a model of C %d, H %d, D %d and context "
-                        "%d: what it reads of them is 1 at least", e->name, shape->C, shape->H, shape->D,
-                        shape->context);
-    return card->check ? card->check(s, shape, why) : POSENC_OK;
-}
-
 POSENC_DEF int posenc_spec_parts(posenc_part part[POSENC_PARTS], const posenc_spec *s,
                                  const posenc_shape *shape)
 {
@@ -4127,8 +4138,9 @@ static posenc_status pe__check_position(const posenc_spec *s, const char *name, 
     int whole = card->lookup || s->digits || card->bias || card->bucket || card->curve;
     double most = card->lookup ? s->rows - s->offset : s->digits ? pe__digits_limit(s) : 0;
     if (!(fabs(p) < 9e15) || (whole && (p != floor(p) || fabs(p) > (s->digits ? 9e15 : 1e9))))
-        return pe__fail(why, POSENC_BAD_INPUT, "%s needs %s positions, and place %d of row %d has %g",
-                        name, whole ? "whole" : "finite", place, row, p);
+        return pe__fail(why, POSENC_BAD_INPUT, "%s needs %s positions below %g, and place %d of row %d "
+                        "has %g", name, whole ? "whole" : "finite", whole && !s->digits ? 1e9 : 9e15, place,
+                        row, p);
     if (most > 0 && (p < 0 || p >= most))
         return pe__fail(why, POSENC_BAD_INPUT, "position %.0f is outside the %s of %s, which %s %.0f%s",
                         p, card->lookup ? "table" : "digits", name, card->lookup ? "has" : "end at",
@@ -4147,9 +4159,13 @@ POSENC_DEF posenc_status posenc_spec_check_positions(const posenc_spec *s, const
     const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
     int axes = pe__axes_of(s);
     posenc_status status = POSENC_OK;
-    for (int i = 0; i < T * axes && status == POSENC_OK; i++)
-        status = pe__check_position(s, e ? e->name : "the encoding", at ? at[i] : i, i % axes, 0,
-                                    i / axes, why);
+    for (int t = 0; t < T; t++) {
+        double index = t, own[POSENC_AXES];
+        if (!at) pe__coordinates(own, &index, 1, s);
+        for (int a = 0; a < axes && status == POSENC_OK; a++)
+            status = pe__check_position(s, e ? e->name : "the encoding",
+                                        at ? at[(size_t)t * axes + a] : own[a], a, 0, t, why);
+    }
     return status;
 }
 
@@ -4182,7 +4198,8 @@ static const char *pe__encoding_name(int encoding, pe__customs own)
    are the names of the values 0, 1, 2, ... separated by '|'.                                     */
 typedef struct pe__field {
     const char *key;
-    char kind;   /* i: int, d: double, u: uint64_t, w: a word; n: three ints, f: a list of floats */
+    char kind;   /* i: int, d: double, u: uint64_t, w: a word; n: three ints, f: a list of floats;
+                    b: 1 for yes, -1 for no, which text may also call 0                           */
     size_t offset;
     double low, high;
     const char *words;
@@ -4190,6 +4207,7 @@ typedef struct pe__field {
 
 #define PE__SPEC_INT(key, low, high)   { #key, 'i', offsetof(posenc_spec, key), low, high, NULL }
 #define PE__SPEC_REAL(key, low, high)  { #key, 'd', offsetof(posenc_spec, key), low, high, NULL }
+#define PE__SPEC_YES(key)              { #key, 'b', offsetof(posenc_spec, key), -1, 1, NULL }
 #define PE__SPEC_WORD(key, words)      { #key, 'w', offsetof(posenc_spec, key), 0, 0, words }
 static const pe__field pe__spec_fields[] = {
     PE__SPEC_REAL(base, 1.0000001, 1e18),
@@ -4202,7 +4220,7 @@ static const pe__field pe__spec_fields[] = {
     PE__SPEC_REAL(fast, 1e-6, 1e9),             PE__SPEC_REAL(slow, 1e-9, 1e9),
     PE__SPEC_REAL(low, 1e-9, 1e9),              PE__SPEC_REAL(high, 1e-9, 1e9),
     PE__SPEC_REAL(attention, 1e-6, 1e6),        PE__SPEC_REAL(mscale, 1e-6, 1e6),
-    PE__SPEC_REAL(mscale_all, 1e-6, 1e6),       PE__SPEC_INT(truncate, -1, 1),
+    PE__SPEC_REAL(mscale_all, 1e-6, 1e6),       PE__SPEC_YES(truncate),
     PE__SPEC_REAL(proportion, 1e-6, 1),         PE__SPEC_REAL(length, 1e-6, 1e18),
     PE__SPEC_INT(width, 1, 1 << 20),            PE__SPEC_INT(height, 1, 1 << 20),
     PE__SPEC_INT(axes, 1, POSENC_AXES),         PE__SPEC_INT(swap, 0, 1),
@@ -4216,7 +4234,7 @@ static const pe__field pe__spec_fields[] = {
     PE__SPEC_INT(rows, 1, 1 << 28),             PE__SPEC_INT(hidden, 1, 65536),
     PE__SPEC_INT(depth, 1, 2),                  PE__SPEC_INT(features, 2, 65536),
     PE__SPEC_INT(distance, 1, 1 << 24),         PE__SPEC_INT(buckets, 2, 1 << 20),
-    PE__SPEC_INT(bidirectional, -1, 1),         PE__SPEC_INT(per_layer, 0, 1),
+    PE__SPEC_YES(bidirectional),                PE__SPEC_INT(per_layer, 0, 1),
     PE__SPEC_REAL(bias_max, 1e-6, 1000),        PE__SPEC_INT(heads, 1, 4096),
     PE__SPEC_REAL(init, 1e-12, 1000),
     { "short", 'f', offsetof(posenc_spec, short_factor), 1e-6, 1e9, NULL },
@@ -4283,9 +4301,40 @@ static int pe__field_read(void *object, const pe__field *f, pe__word value)
     if (!pe__number(&x, value) || x < f->low || x > f->high) return 0;
     if (f->kind == 'd') { memcpy(at, &x, sizeof x); return 1; }
     if (x != floor(x)) return 0;
-    place = (int)x;
+    place = f->kind == 'b' && x == 0 ? -1 : (int)x;
     memcpy(at, &place, sizeof place);
     return 1;
+}
+
+/* is the value of a field that nobody read from a text within its range? zero: 0 is the default */
+static posenc_status pe__number_range(const pe__field *f, double x, posenc_error *why)
+{
+    double words = 1;                                        /* as many values as there are words */
+    for (const char *p = f->words; p && *p; p++) words += *p == '|';
+    if (f->words && !(x >= 0 && x < words))
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s=%g is none of %s", f->key, x, f->words);
+    if (!f->words && !(x >= f->low && x <= f->high))
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s=%.15g is outside %.10g to %.10g", f->key, x, f->low,
+                        f->high);
+    return POSENC_OK;
+}
+static posenc_status pe__field_range(const void *object, const pe__field *f, int zero,
+                                     posenc_error *why)
+{
+    const char *at = (const char *)object + f->offset;
+    int whole = f->kind != 'd' && f->kind != 'f';
+    int n = f->kind == 'n' ? POSENC_AXES : f->kind == 'f' ? POSENC_FACTORS_MAX : 1;
+    posenc_status status = POSENC_OK;
+    for (int k = 0; k < n && f->kind != 'u' && status == POSENC_OK; k++) {
+        double x = 0;
+        float y;
+        int i;
+        if (whole)               { memcpy(&i, at + (size_t)k * sizeof i, sizeof i); x = i; }
+        else if (f->kind == 'f') { memcpy(&y, at + (size_t)k * sizeof y, sizeof y); x = y; }
+        else                       memcpy(&x, at, sizeof x);
+        if (x != 0 || !zero) status = pe__number_range(f, x, why);
+    }
+    return status;
 }
 
 /* the shortest text that reads back as the same float */
@@ -4337,10 +4386,33 @@ static void pe__field_print(pe__text *t, const void *object, const pe__field *f,
     }
     memcpy(&i, at, sizeof i);
     if (i == 0) return;
-    if (f->kind == 'i') { pe__say(t, "%s%s=%d", separator, f->key, i); return; }
+    if (!f->words) { pe__say(t, "%s%s=%d", separator, f->key, i); return; }
     for (int skip = 0; skip < i; skip++)
         words = strchr(words, '|') ? strchr(words, '|') + 1 : words;
     pe__say(t, "%s%s=%.*s", separator, f->key, (int)strcspn(words, "|"), words);
+}
+
+POSENC_DEF posenc_status posenc_spec_complete(posenc_spec *s, const posenc_shape *shape,
+                                              posenc_error *why)
+{
+    const pe__card *card = pe__card_of(s);
+    const posenc_encoding_info *e = posenc_encoding_get(s->encoding);
+    posenc_status status = POSENC_OK;
+    if (!e)
+        return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d is not one of the table's %d", s->encoding,
+                        POSENC_ENCODING_COUNT);
+    if (shape->C < 1 || shape->context < 1 || (e->where == POSENC_SCORE && shape->H < 1)
+        || (e->where == POSENC_QUERY_KEY && shape->D < 1))
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s cannot be for a model of C %d, H %d, D %d and context "
+                        "%d: what it reads of them is 1 at least", e->name, shape->C, shape->H, shape->D,
+                        shape->context);
+    if (shape->C > 1 << 17 || shape->H > 1 << 17 || shape->D > 1 << 17 || shape->context > 1 << 24)
+        return pe__fail(why, POSENC_BAD_CONFIG, "%s: C %d, H %d or D %d is above 131072, or the context "
+                        "%d above 16777216", e->name, shape->C, shape->H, shape->D, shape->context);
+    for (int i = 0; i < PE__SPEC_FIELDS && status == POSENC_OK; i++)
+        status = pe__field_range(s, &pe__spec_fields[i], 1, why);
+    if (status != POSENC_OK) return status;
+    return card->check ? card->check(s, shape, why) : POSENC_OK;
 }
 
 static posenc_status pe__spec_unknown(pe__word name, pe__customs own, posenc_error *why)
@@ -4364,10 +4436,11 @@ static posenc_status pe__spec_value_refused(const char *name, const pe__field *f
                         n, value.at, f->words + (f->words[0] == '|'));
     if (f->kind == 'n' || f->kind == 'f')
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "%s:%s cannot be '%.*s'; it is a list of %snumbers from %g to %g, as in 1/2/3", name,
-                        f->key, n, value.at, f->kind == 'n' ? "three whole " : "", f->low, f->high);
-    return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; it is a %snumber from %g to %g",
-                    name, f->key, n, value.at, f->kind == 'i' ? "whole " : "", f->low, f->high);
+                        "%s:%s cannot be '%.*s'; it is a list of %s numbers from %g to %g, as in 1/2/3",
+                        name, f->key, n, value.at, f->kind == 'n' ? "three whole" : "at most 128",
+                        f->low, f->high);
+    return pe__fail(why, POSENC_BAD_CONFIG, "%s:%s cannot be '%.*s'; it is a %snumber from %.10g to %.10g",
+                    name, f->key, n, value.at, f->kind == 'd' ? "" : "whole ", f->low, f->high);
 }
 
 /* key=value of one encoding */
@@ -5230,8 +5303,8 @@ static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix
     l->n++;
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    if (layer >= 0) snprintf(s->t.name, sizeof s->t.name, "%s%d.%s", prefix, layer, name);
-    else            snprintf(s->t.name, sizeof s->t.name, "%s%s", prefix, name);
+    if (layer >= 0) snprintf(s->t.name, sizeof s->t.name, "%s%d.%.44s", prefix, layer, name);
+    else            snprintf(s->t.name, sizeof s->t.name, "%s%.44s", prefix, name);
     s->t.dims = columns ? 2 : 1;
     s->t.shape[0] = rows;
     s->t.shape[1] = columns;
@@ -5301,7 +5374,7 @@ static void pe__list_encodings(posenc_model *m, pe__lister *l,
         for (int i = 0; i < n; i++) {
             char name[56];
             posenc_tensor *t;
-            snprintf(name, sizeof name, "pe.%.40s.%s", pe__model_encoding(m, e), plan[i].name);
+            snprintf(name, sizeof name, "pe.%.32s.%s", pe__model_encoding(m, e), plan[i].name);
             t = pe__list_add(l, 1, layer >= 0 ? "blocks." : "", layer, name, plan[i].rows,
                              plan[i].columns, plan[i].init, plan[i].spread);
             if (t) t->frozen = plan[i].fixed;
@@ -5507,24 +5580,10 @@ POSENC_DEF size_t posenc_config_print(char *text, size_t room, const posenc_conf
 
 static posenc_status pe__config_range(const posenc_config *c, posenc_error *why)
 {
-    for (int i = 0; i < PE__CONFIG_FIELDS; i++) {
-        const pe__field *f = &pe__config_fields[i];
-        const char *at = (const char *)c + f->offset;
-        double x = 0;
-        int n = 0;
-        if (f->kind == 'd') memcpy(&x, at, sizeof x);
-        if (f->kind == 'i' || f->kind == 'w') { memcpy(&n, at, sizeof n); x = n; }
-        if (f->kind == 'w') {                                /* as many values as there are words */
-            double words = 1;
-            for (const char *p = f->words; *p; p++) words += *p == '|';
-            if (x < 0 || x >= words)
-                return pe__fail(why, POSENC_BAD_CONFIG, "%s=%d is none of %s", f->key, n, f->words);
-        } else if (f->kind != 'u' && !(x >= f->low && x <= f->high)) {
-            return pe__fail(why, POSENC_BAD_CONFIG, "%s=%.15g is outside %g to %g", f->key, x,
-                            f->low, f->high);
-        }
-    }
-    return POSENC_OK;
+    posenc_status status = POSENC_OK;
+    for (int i = 0; i < PE__CONFIG_FIELDS && status == POSENC_OK; i++)
+        status = pe__field_range(c, &pe__config_fields[i], 0, why);
+    return status;
 }
 
 static void pe__config_defaults(posenc_config *c)
@@ -5564,6 +5623,9 @@ static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
     return POSENC_OK;
 }
 
+static const char pe__name_letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
 /* an encoding of the caller's own: a name of its own, and one thing that it does */
 static posenc_status pe__custom_check(const posenc_config *c, posenc_error *why)
 {
@@ -5572,10 +5634,10 @@ static posenc_status pe__custom_check(const posenc_config *c, posenc_error *why)
         const posenc_custom *u = &own.list[i];
         pe__word name;
         int does = (u->row != NULL) + (u->frequency != NULL) + (u->bias != NULL);
-        if (!u->name || !u->name[0] || strcspn(u->name, ":=,+ \t\n") != strlen(u->name)
-            || strlen(u->name) > 40)
-            return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d of your own needs a name of 1 to 40 "
-                            "characters without blanks and : = , +", i);
+        if (!u->name || !u->name[0] || strspn(u->name, pe__name_letters) != strlen(u->name)
+            || strlen(u->name) > 32)
+            return pe__fail(why, POSENC_BAD_CONFIG, "encoding %d of your own needs a name of 1 to 32 "
+                            "letters, digits and _ . -", i);
         name.at = u->name;
         name.n = strlen(u->name);
         before.list = own.list;

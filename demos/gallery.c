@@ -207,7 +207,7 @@ static int run_check(const settings *set, kit_error *why)
         good &= print_verdict(posenc_encoding_get(e), &verdicts[e]);
     golden_close(&file);
     printf("%s\n", good ? "every encoding is as near to its oracle as it should be"
-                        : "at least one encoding is further from its oracle than allowed");
+                        : "at least one encoding is further from its oracle than allowed, or has none");
     return good ? DONE : FAILED;
 }
 
@@ -420,8 +420,10 @@ static int specs_are_fine(kit_args *a, const settings *set)
 {
     kit_error why;
     if (set->shaped && set->specs.count && (set->context > LONGEST || set->channels > LONGEST))
-        return kit_usage(a, "a picture shows %d tokens and channels at most", LONGEST);
+        return kit_usage(a, "a picture shows %d tokens and channels at most, not %d and %d",
+                         LONGEST, set->context, set->channels);
     for (int i = 0; i < set->specs.count; i++) {
+        if (!*set->specs.item[i]) return kit_usage(a, "--spec is empty; name an encoding");
         display d = display_of(set, i);
         if (!display_fits(&d, &why)) return kit_usage(a, "%s", why.text);
     }
@@ -457,7 +459,7 @@ int main(int argc, char **argv)
         kit_several("spec",    &set.specs, "SPEC",      "draw this, not all; may be repeated"),
         kit_word("out",        &set.out, "DIR",         "folder for what is written"),
         kit_switch("list",     &set.list,               "print the table instead of drawing"),
-        kit_switch("markdown", &set.markdown,           "the same as Markdown"),
+        kit_switch("markdown", &set.markdown,           "the table as Markdown"),
         kit_int("channels",    &set.channels, 1, 65536, "of the model the table counts for"),
         kit_int("heads",       &set.heads, 1, 1024,     "its heads"),
         kit_int("layers",      &set.layers, 1, 1024,    "its layers"),
@@ -479,6 +481,9 @@ int main(int argc, char **argv)
                 "  gallery --spec learned+alibi --context 32 --channels 64 --heads 4\n"
                 "  gallery --list --markdown --channels 768 --heads 12 --layers 12";
     if (!kit_args_read(&a, argc, argv)) return a.exit_code;
+    set.list |= set.markdown;
+    if (set.list && set.specs.count)
+        return kit_usage(&a, "--list is a table of all rows; --spec draws"), a.exit_code;
     if (set.list && set.check)
         return kit_usage(&a, "take --list or --check, not both"), a.exit_code;
     if (set.channels % set.heads)

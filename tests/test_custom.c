@@ -542,10 +542,14 @@ SUITE(customs_that_cannot_be)
         { .name = "minus", .parameters = -1, .row = my_number },
         { .name = "spin", .parameters = 3, .frequency = my_frequency },
         { .name = "a_name_that_is_much_too_long_for_a_tensor_to_bear", .row = my_number },
+        { .name = "quo\"te", .row = my_number },            /* would break a checkpoint's header  */
+        { .name = "back\\slash", .row = my_number },
+        { .name = "\xff\x01", .row = my_number },
     };
     static const char *words[] = { "name", "name", "name", "name", "name", "'rope'", "'mlp'",
                                    "idle 0 row frequency bias", "both 2", "oneway 7 backward",
-                                   "oneway 7 backward", "minus -1", "spin 3", "name" };
+                                   "oneway 7 backward", "minus -1", "spin 3", "name", "name", "name",
+                                   "name" };
     static const posenc_custom twins[] = { { .name = "twin", .row = my_number },
                                            { .name = "twin", .bias = my_alibi, .user = &calls } };
     SET_TEARDOWN(give_back, NULL);

@@ -475,7 +475,7 @@ static const char *variants[] = {
     "rope2d:base=100,width=3,split=alternate", "rope2d:layout=interleaved,factor=2",
     "rope2d:dim=4,offset=3",
     "rope_pixel:width=4,height=3,resolution=16", "rope_pixel:layout=interleaved,dim=4,offset=1",
-    "rope_pixel:base=100",
+    "rope_pixel:nope_every=3",
     "rope_dino:base=50,width=4,height=3", "rope_dino:layout=interleaved,dim=4,offset=1",
     "mrope:sections=1/1/2", "mrope:sections=2/1/1,order=interleaved",
     "mrope:base=100,dim=6,offset=2", "mrope:layout=interleaved",

@@ -5,6 +5,7 @@
 #include "posenc.h"
 #include "check.h"
 #include "models.h"
+#include <limits.h>
 
 /* ---- padding --------------------------------------------------------------------------------- */
 
@@ -504,6 +505,46 @@ TEST empty_shape_is_refused_or_harmless(int encoding, posenc_shape shape, const 
     PASS();
 }
 
+/* Fields of the struct are held to the same ranges as the words of a text. */
+TEST field_of_the_struct_is_refused(posenc_spec s, const char *words)
+{
+    ASSERT_EQ_FMT((int)POSENC_BAD_CONFIG, (int)posenc_spec_complete(&s, &small, &why), "%d");
+    ASSERTm(check_text, holds(why.text, words));
+    PASS();
+}
+/* No coordinates: tokens 0, 1, 2, ... of the grid in reading order, as if they were written out. */
+TEST without_coordinates_a_grid_is_read_in_order(const char *text)
+{
+    enum { T = 12, C = 16 };
+    static posenc_float x[T * C], y[T * C], scratch[4096], table[512];
+    posenc_float *w[POSENC_PARTS] = { table, table, table, table, table, table };
+    double at[T * POSENC_AXES];
+    posenc_spec s;
+    ASSERTm(why.text, complete(&s, text, &small) == POSENC_OK);
+    ASSERT_LTE(posenc_spec_rows_scratch(&s, T, C), (size_t)4096);
+    fill_random(table, 512);
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+    posenc_spec_coordinates(at, &s, NULL, 1, T);
+    posenc_spec_rows_forward(x, scratch, &s, w, at, 1, T, C);
+    posenc_spec_rows_forward(y, scratch, &s, w, NULL, 1, T, C);
+    ASSERT_MEM_EQ(x, y, sizeof x);
+    ASSERT_GT(weighted_sum(x, x, T * C), 0.1);
+    ASSERT_EQ_FMT((int)POSENC_OK, (int)posenc_spec_check_positions(&s, NULL, T, &why), "%d");
+    PASS();
+}
+/* 0 in a text means no, not "as usual" */
+TEST zero_means_no(void)
+{
+    posenc_spec s;
+    ASSERTm(why.text, complete(&s, "t5:bidirectional=0", &small) == POSENC_OK);
+    ASSERT_EQ_FMT(-1, s.bidirectional, "%d");
+    ASSERTm(why.text, complete(&s, "rope:scaling=yarn,factor=2,original=16,truncate=0", &small)
+                      == POSENC_OK);
+    ASSERT_EQ_FMT(-1, s.truncate, "%d");
+    PASS();
+}
+
 TEST encoding_outside_the_table_is_refused(int encoding, const char *words)
 {
     posenc_spec s;
@@ -641,6 +682,7 @@ SUITE(wrong_use)
     static const posenc_shape no_context = { 16, 2, 8, 0, 1 };
     static const posenc_shape long_text = { 16, 2, 8, 200000, 1 };
     static const posenc_shape long_enough = { 16, 2, 8, 32768, 1 };
+    static const posenc_shape looking_ahead = { 16, 2, 8, 32, 0 };
     static const posenc_shape two = { 2, 1, 2, 32, 1 }, fifteen = { 15, 1, 15, 32, 1 };
     static const struct bad { const char *text; const posenc_shape *shape; const char *words; }
     bad[] = {
@@ -688,6 +730,12 @@ SUITE(wrong_use)
         { "continuous:depth=3", &small, "'3' depth" },
         { "fourier:axes=4", &small, "'4' axes" },
         { "rope", &none, "0" },
+        { "rope:factor=4", &small, "factor 4 scaling" },
+        { "rope:original=64", &small, "original 64 scaling" },
+        { "rope:scaling=longrope,original=16,short=1/1/1/1,long=2/2/2/2", &small,
+          "factor attention" },
+        { "rope_pixel:base=7", &small, "base resolution" },
+        { "xpos:scale_base=1", &looking_ahead, "causal scale_base 1 32" },
     };
     static const struct { const char *text; const posenc_shape *shape; } good[] = {
         { "rope:dim=4,offset=4", &small }, { "rope:over=width,dim=16", &small },
@@ -696,8 +744,26 @@ SUITE(wrong_use)
         { "rope2d:dim=4", &small },
         { "kerple:form=power", &small }, { "qtemp:form=logn", &small }, { "alibi:heads=1", &small },
         { "alibi:heads=2", &small }, { "sinusoidal", &odd }, { "sincos2d:layout=concat", &small },
-        { "learned:rows=6,offset=5", &small },
+        { "learned:rows=6,offset=5", &small }, { "mrope:order=interleaved", &small },
+        { "xpos", &looking_ahead }, { "rope:attention=1.5", &small },
+        { "rope:scaling=longrope,attention=1,original=1,short=1/1/1/1,long=2/2/2/2", &small },
     };
+    static const struct { posenc_spec s; const char *words; } fields[] = {
+        { { .encoding = POSENC_ROPE, .base = -5 }, "base -5" },
+        { { .encoding = POSENC_ROPE, .base = NAN }, "base nan" },
+        { { .encoding = POSENC_ROPE, .scaling = POSENC_NTK, .factor = -1 }, "factor -1" },
+        { { .encoding = POSENC_CONTINUOUS, .depth = 7 }, "depth 7 2" },
+        { { .encoding = POSENC_CONTINUOUS, .hidden = -4 }, "hidden -4" },
+        { { .encoding = POSENC_ROPE, .offset = -4 }, "offset -4" },
+        { { .encoding = POSENC_RELATIVE, .distance = INT_MAX }, "distance 2147483647" },
+        { { .encoding = POSENC_SWIN, .width = -6, .height = -6 }, "width -6" },
+        { { .encoding = POSENC_ROPE, .scaling = 99 }, "scaling 99 yarn" },
+        { { .encoding = POSENC_ROPE, .layout = -1 }, "layout -1" },
+        { { .encoding = POSENC_XPOS, .center = NAN }, "center nan" },
+        { { .encoding = POSENC_MROPE, .sections = { 1, -1, 4 } }, "sections -1" },
+        { { .encoding = POSENC_ROPE, .long_factor = { 1, -2 } }, "long -2" },
+    };
+    static const posenc_shape endless = { 16, 2, 8, INT_MAX, 1 };
     static const struct outside { const char *text; int context; double p; const char *words; }
     outside[] = {
         { "learned", 32, 32, "32" },              { "learned:rows=20", 20, 20, "20" },
@@ -747,11 +813,25 @@ SUITE(wrong_use)
     for (int i = POSENC_NONE + 1; i < POSENC_ENCODING_COUNT; i++) {
         label_test("%s_without_context", posenc_encoding_get(i)->name);
         RUN_TESTp(empty_shape_is_refused_or_harmless, i, no_context, "0");
+        label_test("%s_of_endless_context", posenc_encoding_get(i)->name);
+        RUN_TESTp(spec_is_refused_with_a_sentence, posenc_encoding_get(i)->name, endless,
+                  "2147483647");
         label_test("%s_without_width", posenc_encoding_get(i)->name);
         RUN_TESTp(empty_shape_is_refused_or_harmless, i, none, "0");
     }
     label_test("999"); RUN_TESTp(encoding_outside_the_table_is_refused, 999, "999");
     label_test("-1");  RUN_TESTp(encoding_outside_the_table_is_refused, -1, "-1");
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        label_test("%s", fields[i].words);
+        RUN_TESTp(field_of_the_struct_is_refused, fields[i].s, fields[i].words);
+    }
+    RUN_TEST(zero_means_no);
+    for (int i = 0; i < 3; i++) {
+        static const char *grids[] = { "sincos2d:width=4", "sincos3d:width=2,height=3",
+                                       "fourier:axes=2,width=4" };
+        label_test("%s", grids[i]);
+        RUN_TESTp(without_coordinates_a_grid_is_read_in_order, grids[i]);
+    }
     RUN_TEST(negative_window_is_refused);
     RUN_TEST(window_0_means_none);
 }
