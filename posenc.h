@@ -1039,9 +1039,14 @@ POSENC_DEF int posenc_threads(void);
    it, so the bits do not depend on the number of threads. A bare pragma would warn where OpenMP
    is off.                                                                                        */
 #ifdef _OPENMP
-#define PE__PARALLEL _Pragma("omp parallel for schedule(static)")
+#define PE__PRAGMA(text)        _Pragma(#text)
+#define PE__PARALLEL            PE__PRAGMA(omp parallel for schedule(static))
+#define PE__PARALLEL_IF(worth)  PE__PRAGMA(omp parallel for schedule(static) if (worth))
+#define PE__PARALLEL_ON(count)  PE__PRAGMA(omp parallel for schedule(static) num_threads(count))
 #else
 #define PE__PARALLEL
+#define PE__PARALLEL_IF(worth)
+#define PE__PARALLEL_ON(count)
 #endif
 
 #if defined(__GNUC__)
@@ -1733,7 +1738,7 @@ POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x
                                           size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
         pe__activate(y + r * PE__RUN, x + r * PE__RUN, kind, pe__run_length(r, n));
 }
@@ -1741,7 +1746,7 @@ POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float 
                                            const posenc_float *x, int kind, size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
         pe__activate_backward(dx + r * PE__RUN, dy + r * PE__RUN, x + r * PE__RUN, kind,
                               pe__run_length(r, n));
@@ -1769,7 +1774,7 @@ POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
                                       const posenc_float *up, size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
         pe__swiglu(y + r * PE__RUN, gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
 }
@@ -1778,7 +1783,7 @@ POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
                                        const posenc_float *up, size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
         pe__swiglu_run_backward(dgate + r * PE__RUN, dup + r * PE__RUN, dy + r * PE__RUN,
                                 gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
@@ -1818,7 +1823,7 @@ POSENC_DEF void posenc_dropout_apply(posenc_float *y, const posenc_float *x, siz
                                      posenc_dropout how)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++) {
         size_t at = (size_t)r * PE__RUN, len = (size_t)pe__run_length(r, n);
         if (how.rate <= 0) memmove(y + at, x + at, len * sizeof *y);
@@ -1837,7 +1842,7 @@ POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const po
                                 size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
         pe__add(y + r * PE__RUN, a + r * PE__RUN, b + r * PE__RUN, pe__run_length(r, n));
 }
@@ -4965,13 +4970,6 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, p
     }
 }
 
-#ifdef _OPENMP
-#define PE__PRAGMA(text) _Pragma(#text)
-#define PE__PARALLEL_ON(count) PE__PRAGMA(omp parallel for schedule(static) num_threads(count))
-#else
-#define PE__PARALLEL_ON(count)
-#endif
-
 POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, posenc_heads q,
                                          posenc_heads k, posenc_heads v,
                                          const posenc_attention *how, posenc_float *scratch)
@@ -7073,7 +7071,7 @@ POSENC_DEF void posenc_optimizer_apply(posenc_float *w, posenc_float *m, posenc_
     a.root = PE__F(1 / sqrt(1 - pow(b2, (double)t)));
     a.keep = PE__F(o->kind == POSENC_ADAMW ? 1 - rate * decay : 1);
     a.couple = PE__F(o->kind == POSENC_ADAMW ? 0 : decay);
-    PE__PARALLEL
+    PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++) {
         ptrdiff_t at = r * PE__RUN;
         pe__adam(w + at, m + at, v + at, g + at, &a, pe__run_length(r, n));
@@ -7101,7 +7099,7 @@ POSENC_DEF double posenc_sum_squares(const posenc_float *x, size_t n)
         size_t left = n - from;
         int stretches =
             left >= (size_t)STRETCH * GROUP ? GROUP : (int)((left + STRETCH - 1) / STRETCH);
-        PE__PARALLEL
+        PE__PARALLEL_IF(stretches > 2)
         for (int s = 0; s < stretches; s++) {
             const posenc_float *at = x + from + (size_t)s * STRETCH;
             size_t len = pe__least(left - (size_t)s * STRETCH, STRETCH);
@@ -7936,6 +7934,10 @@ typedef float pe__v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define PE__STORE4(p, x) (*(pe__v4 *)(p) = (x))
 #define PE__SPLAT4(x)    (pe__splat4(x))
 static PE__UNUSED pe__v4 pe__splat4(float x) { pe__v4 v = { x, x, x, x }; return v; }
+#if defined(__clang__) || __GNUC__ >= 12
+#define PE__SQUARES 1
+#define PE__MIX4(x, y, i, j, k, l) __builtin_shufflevector(x, y, i, j, k, l)
+#endif
 enum { PE__C_COLUMNS = 8 };
 #define PE__TILE_C(NAME, ROWS, VECTORS)                                                            \
     PE__TILE(NAME, PE__UNUSED, pe__v4, PE__LOAD4, PE__STORE4, PE__SPLAT4, PE__MULTIPLY_ADD,        \
@@ -8119,7 +8121,7 @@ POSENC_DEF int posenc_use_tier(const char *name)
 /* ---- [11.4] packing and loops -------------------------------------------------------------------
    b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it
    front to back (this is also where a transposed b turns straight); a is read where it lies. One
-   sliver takes 16 KB of stack and stays in the first cache while all rows of a pass by it.
+   sliver takes 24 KB of stack and stays in the first cache while all rows of a pass by it.
 
         b  +----+----+----+     packed sliver: k = 0 | columns 0..31 | k = 1 | columns 0..31 | ...
            | s0 | s1 | s2 | DEPTH              past the edge: zeros
@@ -8127,16 +8129,40 @@ POSENC_DEF int posenc_use_tier(const char *name)
            |    |    |    |     The depth is the same in every tier: it decides in which order
            +----+----+----+     partial sums meet c.                                              */
 
-enum { PE__DEPTH = 128 };
+enum { PE__DEPTH = 192 };
+
+/* four columns j of a transposed b, whose numbers lie side by side along p: squares of four by four */
+static void pe__pack_four(posenc_float *to, const posenc_float *b, ptrdiff_t b_col, int depth,
+                          int width)
+{
+    int p = 0;
+#ifdef PE__SQUARES
+    for (; p <= depth - 4; p += 4, to += 4 * width) {
+        pe__v4 r0 = PE__LOAD4(b + p), r1 = PE__LOAD4(b + b_col + p);
+        pe__v4 r2 = PE__LOAD4(b + 2 * b_col + p), r3 = PE__LOAD4(b + 3 * b_col + p);
+        pe__v4 a = PE__MIX4(r0, r1, 0, 4, 1, 5), c = PE__MIX4(r0, r1, 2, 6, 3, 7);
+        pe__v4 e = PE__MIX4(r2, r3, 0, 4, 1, 5), g = PE__MIX4(r2, r3, 2, 6, 3, 7);
+        PE__STORE4(to,             PE__MIX4(a, e, 0, 1, 4, 5));
+        PE__STORE4(to + width,     PE__MIX4(a, e, 2, 3, 6, 7));
+        PE__STORE4(to + 2 * width, PE__MIX4(c, g, 0, 1, 4, 5));
+        PE__STORE4(to + 3 * width, PE__MIX4(c, g, 2, 3, 6, 7));
+    }
+#endif
+    for (; p < depth; p++, to += width)
+        for (int j = 0; j < 4; j++) to[j] = b[j * b_col + p];
+}
 
 static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
                      int depth, int columns, int width)
 {
+    int j = 0;
+    for (; b_row == 1 && j <= columns - 4; j += 4)
+        pe__pack_four(to + j, b + j * b_col, b_col, depth, width);
     for (int p = 0; p < depth; p++, to += width) {
         const posenc_float *from = b + p * b_row;
-        if (b_col == 1) memcpy(to, from, (size_t)columns * sizeof *to);
-        else for (int j = 0; j < columns; j++) to[j] = from[j * b_col];
-        for (int j = columns; j < width; j++) to[j] = 0;
+        if (b_col == 1) memcpy(to + j, from + j, (size_t)(columns - j) * sizeof *to);
+        else for (int i = j; i < columns; i++) to[i] = from[i * b_col];
+        for (int i = columns; i < width; i++) to[i] = 0;
     }
 }
 
@@ -8197,11 +8223,12 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
 {
     const pe__kernels *now = pe__kernels_now();
     posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
-    for (int j = 0; j < n; j += now->columns) {
-        int columns = pe__min(now->columns, n - j), p = 0;
-        int width = 2 * columns <= now->columns ? now->columns / 2 : now->columns;
-        do {                                                /* once even for k = 0: c = bias or 0 */
-            int depth = pe__min(PE__DEPTH, k - p), to_c = p > 0 || add;
+    int p = 0;
+    do {                                                    /* once even for k = 0: c = bias or 0 */
+        int depth = pe__min(PE__DEPTH, k - p), to_c = p > 0 || add;
+        for (int j = 0; j < n; j += now->columns) {
+            int columns = pe__min(now->columns, n - j);
+            int width = 2 * columns <= now->columns ? now->columns / 2 : now->columns;
             pe__piece x;
             pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, width);
             x.k = depth;
@@ -8214,31 +8241,34 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
             x.base = to_c ? x.c : bias ? bias + j : NULL;
             x.base_row = to_c ? c_row : 0;
             pe__sliver_run(now, x, m, columns, width);
-            p += PE__DEPTH;
-        } while (p < k);
-    }
+        }
+        p += PE__DEPTH;
+    } while (p < k);
 }
 
-/* Cuts c into blocks of rows and slivers of columns and lets each have one owner. The cut does
-   not touch the order of any sum, so it may be as it likes: as few blocks as there is work for,
-   since each packs the sliver again.                                                             */
+/* Cuts c into blocks, each with one owner. The cut does not touch the order of any sum, so it may be as
+   it likes: rows as long as every thread gets some, since a thread that works on the same rows in every
+   layer finds them in its own cache; otherwise columns. ROWS rows of a, PE__DEPTH deep, stay in the
+   second cache while all slivers of b pass by, also where rows lie a power of two apart and may use a
+   small part of it only.                                                                         */
 static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
                         ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
                         ptrdiff_t b_col, const posenc_float *bias, int add)
 {
-    enum { ROWS = 1200, UNIT = 12 };                     /* UNIT: a multiple of every tile's rows */
-    int width = pe__kernels_now()->columns, slivers = (n + width - 1) / width, blocks, rows;
-    if ((double)m * n * k < 1e5) {                               /* too small for a second thread */
-        pe__product_block(c, n, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
-        return;
-    }
-    blocks = pe__max((m + ROWS - 1) / ROWS, (2 * posenc_threads() + slivers - 1) / slivers);
-    rows = ((m + blocks - 1) / blocks + UNIT - 1) / UNIT * UNIT;
+    enum { ROWS = 480, UNIT = 12 };                      /* UNIT: a multiple of every tile's rows */
+    int width = pe__kernels_now()->columns, threads = posenc_threads();
+    int by_rows, blocks, rows, columns;
+    if (m < 1 || n < 1) return;
+    if ((double)m * n * k < 1e5) threads = 1;                    /* too small for a second thread */
+    by_rows = m >= 4 * UNIT * threads;
+    blocks = by_rows ? (m + ROWS * threads - 1) / (ROWS * threads) * threads : (m + ROWS - 1) / ROWS;
+    rows = pe__max(1, ((m + blocks - 1) / blocks + UNIT - 1) / UNIT) * UNIT;
     blocks = (m + rows - 1) / rows;
-    PE__PARALLEL
-    for (int u = 0; u < blocks * slivers; u++) {
-        int i = u % blocks * rows, j = u / blocks * width;
-        pe__product_block(c + (size_t)i * n + j, n, pe__min(rows, m - i), pe__min(width, n - j), k,
+    columns = by_rows ? n : ((n + width - 1) / width + threads - 1) / threads * width;
+    PE__PARALLEL_ON(threads)
+    for (int u = 0; u < blocks * ((n + columns - 1) / columns); u++) {
+        int i = u % blocks * rows, j = u / blocks * columns;
+        pe__product_block(c + (size_t)i * n + j, n, pe__min(rows, m - i), pe__min(columns, n - j), k,
                           a + i * a_row, a_row, a_col, b + j * b_col, b_row, b_col,
                           bias ? bias + j : NULL, add);
     }
