@@ -3055,32 +3055,53 @@ POSENC_DEF void posenc_spec_rows_backward(posenc_float *const *dw, const posenc_
    Angles are computed in double. In float, p = 1,048,575 has lost the second decimal of the
    angle.                                                                                         */
 
-/* turns pairs from..to-1 of one head; c and s start at pair `from` */
-static void pe__turn_pairs(posenc_float *x, const posenc_float *c, const posenc_float *s, int from,
-                           int to, int pairs, int layout, posenc_float direction)
+/* Turns n pairs in each of some rows `step` apart; the cosines and sines of a row are c_step behind those
+   of the row before (0: all rows have the same). gap: from the first channel of a pair to the second,
+   1 when they are interleaved.                                                                   */
+PE__STAMPED(turn_rows, (posenc_float *x, ptrdiff_t step, int rows, const posenc_float *c,
+                        const posenc_float *s, ptrdiff_t c_step, int n, int gap,
+                        posenc_float direction), (x, step, rows, c, s, c_step, n, gap, direction))
 {
-    int step = layout == POSENC_INTERLEAVED ? 2 : 1, gap = layout == POSENC_INTERLEAVED ? 1 : pairs;
-    for (int i = from; i < to; i++) {
-        posenc_float *p = x + i * step, u = p[0], v = p[gap];
-        posenc_float cosine = c[i - from], sine = direction * s[i - from];
-        p[0]   = u * cosine - v * sine;
-        p[gap] = u * sine + v * cosine;
+    for (int r = 0; r < rows; r++, x += step, c += c_step, s += c_step) {
+        if (gap == 1)
+            PE__EACH for (int i = 0; i < n; i++) {
+                posenc_float u = x[2 * i], v = x[2 * i + 1], sine = direction * s[i];
+                x[2 * i]     = u * c[i] - v * sine;
+                x[2 * i + 1] = u * sine + v * c[i];
+            }
+        else
+            PE__EACH for (int i = 0; i < n; i++) {
+                posenc_float u = x[i], v = x[gap + i], sine = direction * s[i];
+                x[i]       = u * c[i] - v * sine;
+                x[gap + i] = u * sine + v * c[i];
+            }
     }
+}
+static int pe__gap(int layout, int pairs) { return layout == POSENC_INTERLEAVED ? 1 : pairs; }
+
+/* tokens t0.. of heads h0.. of a sample: along the shorter of the two strides, where memory is */
+static void pe__turn_some(posenc_heads x, int b, int t0, int tokens, int h0, int heads,
+                          const posenc_turns *turns, posenc_float direction)
+{
+    int gap = pe__gap(turns->layout, turns->pairs), row = b * turns->row_b + t0, n = turns->pairs;
+    const posenc_float *c = turns->cosine + (size_t)row * n, *s = turns->sine + (size_t)row * n;
+    tokens = pe__min(tokens, turns->rows - row);                  /* past the table: left alone */
+    for (int h = h0; h < h0 + heads && x.st <= x.sh; h++)
+        pe__turn_rows(pe__head(x, b, t0, h) + turns->offset, x.st, tokens, c, s, n, n, gap, direction);
+    for (int t = 0; t < tokens && x.st > x.sh; t++)
+        pe__turn_rows(pe__head(x, b, t0 + t, h0) + turns->offset, x.sh, heads, c + (size_t)t * n,
+                      s + (size_t)t * n, 0, n, gap, direction);
 }
 
 static void pe__turn_all(posenc_heads x, const posenc_turns *turns, posenc_float direction)
 {
-    int tokens = x.B * x.T;
+    enum { RUN = 64 };                                                   /* tokens, to a thread */
+    int runs = (x.T + RUN - 1) / RUN, apart = x.st <= x.sh ? x.H : 1;    /* heads one by one? */
     POSENC_ASSERT(turns->offset >= 0 && turns->offset + 2 * turns->pairs <= x.D);
     PE__PARALLEL
-    for (int r = 0; r < tokens; r++) {
-        int b = r / x.T, t = r % x.T, row = b * turns->row_b + t;
-        size_t at = (size_t)row * turns->pairs;
-        if (row >= turns->rows) continue;
-        for (int h = 0; h < x.H; h++)
-            pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at,
-                           turns->sine + at, 0, turns->pairs, turns->pairs, turns->layout,
-                           direction);
+    for (int u = 0; u < x.B * apart * runs; u++) {
+        int b = u / (apart * runs), h = u / runs % apart, t = u % runs * RUN;
+        pe__turn_some(x, b, t, pe__min(RUN, x.T - t), h, x.H / apart, turns, direction);
     }
 }
 POSENC_DEF void posenc_turn(posenc_heads x, posenc_turns turns) { pe__turn_all(x, &turns, 1); }
@@ -3230,7 +3251,7 @@ static void pe__rope(posenc_heads x, const posenc_float *scale, const double *po
                      double base, posenc_float direction)
 {
     enum { RUN = 64 };
-    int pairs = x.D / 2;
+    int pairs = x.D / 2, gap = pe__gap(layout, pairs);
     POSENC_ASSERT(x.D % 2 == 0);
     PE__PARALLEL
     for (int t = 0; t < x.T; t++) {
@@ -3245,7 +3266,8 @@ static void pe__rope(posenc_heads x, const posenc_float *scale, const double *po
             }
             for (int b = 0; b < x.B; b++)
                 for (int h = 0; h < x.H; h++)
-                    pe__turn_pairs(pe__head(x, b, t, h), c, s, from, to, pairs, layout, direction);
+                    pe__turn_rows(pe__head(x, b, t, h) + (gap == 1 ? 2 : 1) * from, 0, 1, c, s, 0,
+                                  to - from, gap, direction);
         }
     }
 }
@@ -4682,13 +4704,9 @@ static uint64_t pe__map_index(int b, int h, int i, int j, const pe__sizes *n,
 static void pe__turn_one(posenc_heads x, int b, int h, const posenc_turns *turns,
                          posenc_float direction)
 {
-    for (int t = 0; t < x.T; t++) {
-        int row = b * turns->row_b + t;
-        size_t at = (size_t)row * turns->pairs;
-        if (row >= turns->rows) continue;
-        pe__turn_pairs(pe__head(x, b, t, h) + turns->offset, turns->cosine + at, turns->sine + at,
-                       0, turns->pairs, turns->pairs, turns->layout, direction);
-    }
+    x.data += h * x.sh;
+    x.sh = x.st;                                              /* one head: its tokens are the rows */
+    pe__turn_some(x, b, 0, x.T, 0, 1, turns, direction);
 }
 
 /* ---- [6.2] the plain version: four passes, and the same four backward ------------------------ */
