@@ -1268,10 +1268,21 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
 typedef posenc_float pe__lanes
     __attribute__((vector_size(8 * sizeof(posenc_float)), aligned(sizeof(posenc_float)),
                    may_alias));
+#ifdef POSENC_DOUBLE
+typedef long long pe__bits __attribute__((vector_size(8 * sizeof(posenc_float))));
+#else
+typedef int pe__bits __attribute__((vector_size(8 * sizeof(posenc_float))));
+#endif
 #else
 #define PE__INLINE static
 #define PE__EIGHT  1
 typedef posenc_float pe__lanes;
+#endif
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)            /* lanes trade places */
+#define PE__MIX8(x, a, b, c, d, e, f, g, h) __builtin_shufflevector(x, x, a, b, c, d, e, f, g, h)
+#define PE__FOLDED 1
+#else
+#define PE__FOLDED PE__EIGHT
 #endif
 
 #if defined(__clang__)              /* which warns of loops that it was asked to widen and cannot */
@@ -1446,16 +1457,36 @@ PE__INLINE posenc_float pe__sum(const posenc_float *x, int n)
     return pe__across(&a, &b, x + i, n - i);
 }
 
-/* the largest of n numbers and `top`; a NaN counts as the largest, so that it stays visible */
+/* the larger of two numbers, lane by lane; a NaN in x counts as the largest, so that it stays visible */
+PE__INLINE void pe__larger(pe__lanes *most, const pe__lanes *x)
+{
+#if PE__EIGHT == 8
+    pe__bits take = (*x > *most) | (*x != *x);
+    *most = (pe__lanes)((take & (pe__bits)*x) | (~take & (pe__bits)*most));
+#else
+    if (*x > *most || *x != *x) *most = *x;
+#endif
+}
+
+/* the largest of n numbers and `top` */
 PE__INLINE posenc_float pe__largest(const posenc_float *x, int n, posenc_float top)
 {
-    posenc_float w[16];
+    posenc_float w[PE__EIGHT];
+    pe__lanes most, other;
     int i = 0;
-    for (int l = 0; l < 16; l++) w[l] = top;
-    for (; i <= n - 16; i += 16)
-        PE__EACH for (int l = 0; l < 16; l++)
-            w[l] = ((x[i + l] > w[l]) | (x[i + l] != x[i + l])) ? x[i + l] : w[l];
-    for (int l = 0; l < 16; l++) if (w[l] > top || w[l] != w[l]) top = w[l];
+    for (int l = 0; l < PE__EIGHT; l++) w[l] = top;
+    memcpy(&most, w, sizeof most);
+    for (; i <= n - PE__EIGHT; i += PE__EIGHT)
+        pe__larger(&most, (const pe__lanes *)(x + i));
+    other = most;
+#ifdef PE__MIX8
+    other = PE__MIX8(most, 4, 5, 6, 7, 0, 1, 2, 3); pe__larger(&most, &other);
+    other = PE__MIX8(most, 2, 3, 0, 1, 6, 7, 4, 5); pe__larger(&most, &other);
+    other = PE__MIX8(most, 1, 0, 3, 2, 5, 4, 7, 6); pe__larger(&most, &other);
+#endif
+    (void)other;
+    memcpy(w, &most, sizeof most);
+    for (int l = 0; l < PE__FOLDED; l++) if (w[l] > top || w[l] != w[l]) top = w[l];
     for (; i < n; i++) if (x[i] > top || x[i] != x[i]) top = x[i];
     return top;
 }
@@ -4853,7 +4884,7 @@ POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk
    delta_i = sum_j P_ij dP_ij, the softmax's backward sum, costs one dot product because out
    already is that mean of values. Tiles that a causal mask or a window hides are never computed. */
 
-enum { PE__TILE_Q = 32, PE__TILE_K = 64 };
+enum { PE__TILE_Q = 64, PE__TILE_K = 64 };
 
 typedef struct pe__rows { const posenc_float *at; ptrdiff_t step; } pe__rows;  /* one head's rows */
 
@@ -4879,15 +4910,47 @@ static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns
     return r;
 }
 
-/* what one thread works in */
-typedef struct pe__attention_room { posenc_float *q, *k, *S, *dP, *O; } pe__attention_room;
+/* What one thread works in. A product reads its right side packed [11.4]; what all tiles of a head need
+   is packed once for the head, turned on the way: K' and V for the forward, V' and K for the backward,
+   and Q and dO of a row of tiles.                                                                */
+typedef struct pe__attention_room {
+    posenc_float *q, *k, *Kt, *V, *Vt, *K, *Q, *dO, *S, *dP, *O;
+} pe__attention_room;
 
+static size_t pe__packed_floats(int k, int n);
+static void pe__pack_all(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                         int k, int n);
+static void pe__product_packed(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                               const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                               const posenc_float *packed, int add);
+
+/* cuts scratch into the pieces of one thread; returns how many floats they take */
+static size_t pe__attention_pieces(pe__attention_room *r, posenc_float *scratch, int Tq, int Tk, int D,
+                                   const posenc_attention *how)
+{
+    size_t across = pe__packed_floats(D, (Tk + PE__TILE_K - 1) / PE__TILE_K * PE__TILE_K);
+    size_t tile = pe__packed_floats(PE__TILE_K, D);
+    size_t along = (size_t)((Tk + PE__TILE_K - 1) / PE__TILE_K) * tile, used = 0;
+#define PE__PIECE_OF(field, floats) r->field = scratch ? scratch + used : NULL; used += (floats)
+    PE__PIECE_OF(q,  how->q_turns ? (size_t)Tq * D : 0);
+    PE__PIECE_OF(k,  how->k_turns ? (size_t)Tk * D : 0);
+    PE__PIECE_OF(Kt, across);
+    PE__PIECE_OF(Vt, across);
+    PE__PIECE_OF(V,  along);
+    PE__PIECE_OF(K,  along);
+    PE__PIECE_OF(Q,  tile);
+    PE__PIECE_OF(dO, tile);
+    PE__PIECE_OF(S,  PE__TILE_Q * PE__TILE_K);
+    PE__PIECE_OF(dP, PE__TILE_Q * PE__TILE_K);
+    PE__PIECE_OF(O,  (size_t)PE__TILE_Q * D);
+#undef PE__PIECE_OF
+    return used;
+}
 static size_t pe__attention_thread_floats(int Tq, int Tk, int D, const posenc_attention *how)
 {
-    return (how->q_turns ? (size_t)Tq * D : 0) + (how->k_turns ? (size_t)Tk * D : 0)
-         + 2 * PE__TILE_Q * PE__TILE_K + (size_t)PE__TILE_Q * D;
+    pe__attention_room unused;
+    return pe__attention_pieces(&unused, NULL, Tq, Tk, D, how);
 }
-
 static pe__attention_room pe__attention_cut(posenc_float *scratch, const pe__sizes *n,
                                             const posenc_attention *how)
 {
@@ -4895,11 +4958,7 @@ static pe__attention_room pe__attention_cut(posenc_float *scratch, const pe__siz
 #ifdef _OPENMP
     scratch += (size_t)omp_get_thread_num() * pe__attention_thread_floats(n->Tq, n->Tk, n->D, how);
 #endif
-    r.q = scratch;
-    r.k = r.q + (how->q_turns ? (size_t)n->Tq * n->D : 0);
-    r.S = r.k + (how->k_turns ? (size_t)n->Tk * n->D : 0);
-    r.dP = r.S + PE__TILE_Q * PE__TILE_K;
-    r.O = r.dP + PE__TILE_Q * PE__TILE_K;
+    pe__attention_pieces(&r, scratch, n->Tq, n->Tk, n->D, how);
     return r;
 }
 
@@ -4910,26 +4969,43 @@ POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D,
     return pe__max(1, how->threads) * pe__attention_thread_floats(Tq, Tk, D, how) + diagonals;
 }
 
-static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
-                              const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                              const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
-                              const posenc_float *bias, int add);
+/* rows x' for every tile of keys, rows of x for every tile of keys, and where those of key j begin */
+static void pe__pack_across(posenc_float *to, pe__rows x, const pe__sizes *n)
+{
+    pe__pack_all(to, x.at, 1, x.step, n->D, n->Tk);
+}
+static void pe__pack_along(posenc_float *to, pe__rows x, const pe__sizes *n)
+{
+    for (int j = 0; j < n->Tk; j += PE__TILE_K, to += pe__packed_floats(PE__TILE_K, n->D))
+        pe__pack_all(to, x.at + j * x.step, x.step, 1, pe__min(PE__TILE_K, n->Tk - j), n->D);
+}
+static const posenc_float *pe__across_at(const posenc_float *packed, int j, const pe__sizes *n)
+{
+    return packed + (size_t)j * n->D;
+}
+static const posenc_float *pe__along_at(const posenc_float *packed, int j, const pe__sizes *n)
+{
+    return packed + (size_t)(j / PE__TILE_K) * pe__packed_floats(PE__TILE_K, n->D);
+}
 
-/* keys that some query of the tile i0..i1-1 can see */
+/* keys that some query of the tile i0..i1-1 can see, from the first key of a tile on */
 static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n,
                           const posenc_attention *how)
 {
     int unused;
     pe__visible(from, &unused, i0, n, how);
     pe__visible(&unused, to, i1 - 1, n, how);
+    *from -= *from % PE__TILE_K;
 }
+static int pe__tile_width(int j0, const pe__sizes *n) { return pe__min(PE__TILE_K, n->Tk - j0); }
 
 /* scores of a tile into S, rows TILE_K apart */
-static void pe__tile_scores(posenc_float *S, pe__rows Q, pe__rows K, int b, int h, int i0, int rows,
-                            int j0, int keys, const pe__sizes *n, const posenc_attention *how)
+static void pe__tile_scores(posenc_float *S, pe__rows Q, const posenc_float *Kt, int b, int h, int i0,
+                            int rows, int j0, int keys, const pe__sizes *n,
+                            const posenc_attention *how)
 {
-    pe__product_block(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
-                      K.at + j0 * K.step, 1, K.step, NULL, 0);
+    pe__product_packed(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
+                       pe__across_at(Kt, j0, n), 0);
     for (int i = 0; i < rows; i++)
         pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, keys, n, how);
 }
@@ -4960,24 +5036,23 @@ static void pe__tile_dropout(posenc_float *S, int b, int h, int i0, int rows, in
 }
 
 /* one row of tiles: queries i0.. of head h */
-static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, pe__rows K,
-                              posenc_heads v, int b, int h, int i0, pe__attention_room r,
-                              const pe__sizes *n, const posenc_attention *how)
+static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, int b, int h, int i0,
+                              pe__attention_room r, const pe__sizes *n, const posenc_attention *how)
 {
-    int rows = pe__min(PE__TILE_Q, n->Tq - i0), hk = h * n->Hk / n->H, from, to;
+    int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
     posenc_float top[PE__TILE_Q], sum[PE__TILE_Q];
     for (int i = 0; i < rows; i++) { top[i] = -HUGE_VALF; sum[i] = 0; }
     memset(r.O, 0, (size_t)rows * n->D * sizeof *r.O);
     pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
     for (int j0 = from; j0 < to; j0 += PE__TILE_K) {
-        int keys = pe__min(PE__TILE_K, to - j0);
-        pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
+        int keys = pe__tile_width(j0, n);
+        pe__tile_scores(r.S, Q, r.Kt, b, h, i0, rows, j0, keys, n, how);
         for (int i = 0; i < rows; i++)
             pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D,
                              n->D);
         pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
-        pe__product_block(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1, pe__head(v, b, j0, hk),
-                          v.st, 1, NULL, 1);
+        pe__product_packed(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1,
+                           pe__along_at(r.V, j0, n), 1);
     }
     for (int i = 0; i < rows; i++) {
         posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -4997,12 +5072,13 @@ POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, po
     (void)threads;
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < units; u++) {
-        int b = u / n.H, h = u % n.H;
+        int b = u / n.H, h = u % n.H, hk = h * n.Hk / n.H;
         pe__attention_room r = pe__attention_cut(scratch, &n, how);
         pe__rows Q = pe__turned_rows(q, b, h, how->q_turns, r.q);
-        pe__rows K = pe__turned_rows(k, b, h * n.Hk / n.H, how->k_turns, r.k);
+        pe__pack_across(r.Kt, pe__turned_rows(k, b, hk, how->k_turns, r.k), &n);
+        pe__pack_along(r.V, pe__turned_rows(v, b, hk, NULL, NULL), &n);
         for (int i0 = 0; i0 < n.Tq; i0 += PE__TILE_Q)
-            pe__tiles_forward(out, lse, Q, K, v, b, h, i0, r, &n, how);
+            pe__tiles_forward(out, lse, Q, b, h, i0, r, &n, how);
     }
 }
 
@@ -5040,33 +5116,33 @@ PE__STAMPED(tile_probabilities, (posenc_float *S, const posenc_float *lse, int r
     }
 }
 
-/* one tile of the backward */
-static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, pe__rows K, int b, int h,
-                              int i0, int rows, int j0, int keys, pe__attention_room r,
-                              const pe__sizes *n, const posenc_attention *how)
+/* one tile of the backward; a = P or dS read as rows, a' as columns */
+static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, int b, int h, int i0, int rows,
+                              int j0, pe__attention_room r, const pe__sizes *n,
+                              const posenc_attention *how)
 {
-    int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past;
+    int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past, keys = pe__tile_width(j0, n);
     size_t unit = (size_t)b * n->H + h;
     const posenc_float *dO = pe__head(g->dout, b, i0, h);
-    pe__tile_scores(r.S, Q, K, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_scores(r.S, Q, r.Kt, b, h, i0, rows, j0, keys, n, how);
     pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
-    pe__product_block(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
-                      pe__head(g->v, b, j0, hk), 1, g->v.st, NULL, 0); /* dP  = dO V' */
+    pe__product_packed(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
+                       pe__across_at(r.Vt, j0, n), 0);                              /* dP  = dO V' */
     pe__tile_dropout(r.dP, b, h, i0, rows, j0, keys, n, how);
     pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP */
     pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
-    pe__product_block(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
-                      dO, g->dout.st, 1, NULL, 1); /* dV += P' dO */
+    pe__product_packed(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
+                       r.dO, 1);                                                   /* dV += P' dO */
     for (int i = 0; i < rows; i++) {
         posenc_float *dS = r.dP + i * PE__TILE_K;
         pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0,
                             keys, n, how);
         pe__row_scale(dS, pe__query_scale(b, i0 + i, n, how), keys);
     }
-    pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
-                      K.at + j0 * K.step, K.step, 1, NULL, 1);                      /* dQ += dS K */
-    pe__product_block(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
-                      Q.at + i0 * Q.step, Q.step, 1, NULL, 1);                     /* dK += dS' Q */
+    pe__product_packed(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
+                       pe__along_at(r.K, j0, n), 1);                                /* dQ += dS K */
+    pe__product_packed(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
+                       r.Q, 1);                                                    /* dK += dS' Q */
 }
 
 static void pe__clear_head(posenc_heads x, int b, int h)
@@ -5082,6 +5158,10 @@ static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, pose
 {
     int group = n->H / n->Hk;
     pe__rows K = pe__turned_rows(k, b, hk, how->k_turns, r.k);
+    pe__rows V = pe__turned_rows(g->v, b, hk, NULL, NULL);
+    pe__pack_across(r.Kt, K, n);
+    pe__pack_across(r.Vt, V, n);
+    pe__pack_along(r.K, K, n);
     pe__clear_head(g->dk, b, hk);
     pe__clear_head(g->dv, b, hk);
     for (int h = hk * group; h < (hk + 1) * group; h++) {
@@ -5090,9 +5170,10 @@ static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, pose
         for (int i0 = 0; i0 < n->Tq; i0 += PE__TILE_Q) {
             int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
             pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
+            pe__pack_all(r.Q, Q.at + i0 * Q.step, Q.step, 1, rows, n->D);
+            pe__pack_all(r.dO, pe__head(g->dout, b, i0, h), g->dout.st, 1, rows, n->D);
             for (int j0 = from; j0 < to; j0 += PE__TILE_K)
-                pe__tile_backward(g, Q, K, b, h, i0, rows, j0, pe__min(PE__TILE_K, to - j0), r, n,
-                                  how);
+                pe__tile_backward(g, Q, b, h, i0, rows, j0, r, n, how);
         }
         if (how->q_turns) pe__turn_one(g->dq, b, h, how->q_turns, -1);
     }
@@ -8234,6 +8315,47 @@ static void pe__sliver_run(const pe__kernels *now, pe__piece x, int m, int colum
     }
 }
 
+/* All of b as slivers, whole in k: one behind the other, each of `columns` numbers a step.       */
+static size_t pe__packed_floats(int k, int n)
+{
+    return (size_t)((n + PE__TILE_COLUMNS - 1) / PE__TILE_COLUMNS * PE__TILE_COLUMNS) * k;
+}
+static int pe__sliver_width(const pe__kernels *now, int columns)
+{
+    return 2 * columns <= now->columns ? now->columns / 2 : now->columns;
+}
+static void pe__pack_all(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                         int k, int n)
+{
+    const pe__kernels *now = pe__kernels_now();
+    for (int j = 0; j < n; j += now->columns) {
+        int columns = pe__min(now->columns, n - j);
+        pe__pack(to + (size_t)j * k, b + j * b_col, b_row, b_col, k, columns,
+                 pe__sliver_width(now, columns));
+    }
+}
+static void pe__product_packed(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                               const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                               const posenc_float *packed, int add)
+{
+    const pe__kernels *now = pe__kernels_now();
+    for (int j = 0; j < n; j += now->columns) {
+        int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
+        for (int p = 0; p < k; p += PE__DEPTH) {
+            pe__piece x = { 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL };
+            x.k = pe__min(PE__DEPTH, k - p);
+            x.a = a + p * a_col;
+            x.a_row = a_row;
+            x.a_col = a_col;
+            x.b = packed + (size_t)j * k + (size_t)p * width;
+            x.c = c + j;
+            x.c_row = x.base_row = c_row;
+            x.base = add || p ? x.c : NULL;
+            pe__sliver_run(now, x, m, columns, width);
+        }
+    }
+}
+
 static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
                               const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
                               const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
@@ -8245,8 +8367,7 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
     do {                                                    /* once even for k = 0: c = bias or 0 */
         int depth = pe__min(PE__DEPTH, k - p), to_c = p > 0 || add;
         for (int j = 0; j < n; j += now->columns) {
-            int columns = pe__min(now->columns, n - j);
-            int width = 2 * columns <= now->columns ? now->columns / 2 : now->columns;
+            int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
             pe__piece x;
             pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, width);
             x.k = depth;
