@@ -576,6 +576,20 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
                                        const posenc_float *dy, const posenc_float *x,
                                        const posenc_float *w, int R, int in, int out, int add);
 
+/* The same products with x, w and dy rounded to bfloat16 on the way in (8 bits of mantissa instead of
+   24) and sums in float, where the processor has a unit for it; elsewhere they are the functions above.
+   scratch: posenc_bf16_scratch(R, in, out) elements. unit: "avx512_bf16", or "none".             */
+#define POSENC_BF16_PRODUCTS 1
+POSENC_DEF const char *posenc_bf16_unit(void);
+POSENC_DEF size_t posenc_bf16_scratch(int R, int in, int out);
+POSENC_DEF void posenc_linear_forward_bf16(posenc_float *y, const posenc_float *x,
+                                           const posenc_float *w, const posenc_float *b, int R,
+                                           int in, int out, posenc_float *scratch);
+POSENC_DEF void posenc_linear_backward_bf16(posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                            const posenc_float *dy, const posenc_float *x,
+                                            const posenc_float *w, int R, int in, int out, int add,
+                                            posenc_float *scratch);
+
 /* y_i = exp(x_i) / sum exp(x_j) in each row (R,n); a row that is all -infinity gives zeros. y
    may be x                                                                                       */
 POSENC_DEF void posenc_softmax_forward (posenc_float *y, const posenc_float *x, int R, int n);
@@ -662,6 +676,12 @@ POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_fl
                                  posenc_float *db, const posenc_float *x, const posenc_float *w,
                                  const posenc_float *b, const int *target, double scale, int R,
                                  int C, int V, posenc_float *scratch);
+POSENC_DEF size_t posenc_head_scratch_bf16(int R, int C, int V);
+POSENC_DEF void posenc_head_loss_bf16(posenc_float *loss, posenc_float *dx, posenc_float *dw,
+                                      posenc_float *db, const posenc_float *x,
+                                      const posenc_float *w, const posenc_float *b,
+                                      const int *target, double scale, int R, int C, int V,
+                                      posenc_float *scratch);
 
 /* ---- [2.7] attention ----------------------------------------------------------------------------
    out_i = sum_j softmax_j( scale * q_i . k_j + bias(i,j) ) v_j   over the keys j that i may see.
@@ -831,6 +851,16 @@ typedef struct posenc_backend {
     void (*optimizer_apply)(posenc_float *, posenc_float *, posenc_float *, const posenc_float *,
                             size_t, const posenc_optimizer *, double, double, double, uint64_t);
     double (*sum_squares)(const posenc_float *, size_t);
+
+    /* with scratch; NULL where there are none: then a model cannot have precision=bf16 */
+    void (*linear_forward_bf16)(posenc_float *, const posenc_float *, const posenc_float *,
+                                const posenc_float *, int, int, int, posenc_float *);
+    void (*linear_backward_bf16)(posenc_float *, posenc_float *, posenc_float *,
+                                 const posenc_float *, const posenc_float *, const posenc_float *,
+                                 int, int, int, int, posenc_float *);
+    void (*head_loss_bf16)(posenc_float *, posenc_float *, posenc_float *, posenc_float *,
+                           const posenc_float *, const posenc_float *, const posenc_float *,
+                           const int *, double, int, int, int, posenc_float *);
 } posenc_backend;
 
 POSENC_DEF const posenc_backend *posenc_cpu_backend(void);
@@ -857,6 +887,7 @@ POSENC_DEF void posenc_waves_backward(posenc_float *da, const posenc_float *dy, 
 
 /* ---- [2.10] door three: a whole transformer -------------------------------------------------- */
 
+typedef enum posenc_precision { POSENC_FP32, POSENC_BF16 } posenc_precision;
 typedef enum posenc_norm_kind  { POSENC_LAYERNORM, POSENC_RMSNORM } posenc_norm_kind;
 typedef enum posenc_norm_place { POSENC_PRE_NORM, POSENC_POST_NORM } posenc_norm_place;
 typedef enum posenc_qk_norm    { POSENC_QK_NORM_OFF, POSENC_QK_NORM_BEFORE, POSENC_QK_NORM_AFTER
@@ -884,6 +915,8 @@ typedef struct posenc_config {              /* zero means the default beside the
     double attention_scale;                 /* 1/sqrt(D)                                          */
     double embedding_init;                  /* 0.02     standard deviation of the token embedding */
     double dropout_embedding, dropout_attention, dropout_branch, dropout_hidden;           /* 0   */
+    int precision;      /* fp32     bf16: what linear layers multiply is rounded to bfloat16; weights,
+                           sums and everything else stay float                                    */
     int inference;                      /* 0        1: no gradients, no moments, one layer's room */
     int threads;                            /* OpenMP's own setting when the model is made        */
     uint64_t seed;                          /* 0        of weights and dropout                    */
@@ -1435,6 +1468,30 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
 {
     if (dx) pe__product(dx, R, in, out, dy, out, 1, w, in, 1, NULL, add);
     if (dw) pe__product(dw, out, in, R, dy, 1, out, x, in, 1, NULL, 1);
+    if (db) pe__add_columns(db, dy, R, out);
+}
+
+/* Products in bfloat16: a float without the lower 16 bits of its mantissa, rounded to the nearest. Half
+   the bytes, and processors with a unit for it multiply two pairs at a time; sums, weights and their
+   updates stay float, or small steps would be lost. pe__product_bf16 [11.5] is the same sum.     */
+static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_float *a,
+                             ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                             ptrdiff_t b_col, const posenc_float *bias, int add,
+                             posenc_float *scratch);
+
+POSENC_DEF void posenc_linear_forward_bf16(posenc_float *y, const posenc_float *x,
+                                           const posenc_float *w, const posenc_float *b, int R,
+                                           int in, int out, posenc_float *scratch)
+{
+    pe__product_bf16(y, R, out, in, x, in, 1, w, 1, in, b, 0, scratch);
+}
+POSENC_DEF void posenc_linear_backward_bf16(posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                            const posenc_float *dy, const posenc_float *x,
+                                            const posenc_float *w, int R, int in, int out, int add,
+                                            posenc_float *scratch)
+{
+    if (dx) pe__product_bf16(dx, R, in, out, dy, out, 1, w, in, 1, NULL, add, scratch);
+    if (dw) pe__product_bf16(dw, out, in, R, dy, 1, out, x, in, 1, NULL, 1, scratch);
     if (db) pe__add_columns(db, dy, R, out);
 }
 
@@ -2013,12 +2070,16 @@ POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits,
                                        logits + (size_t)r * V, target[r], scale, V);
 }
 
-static int pe__head_chunk(int R, int V)       /* rows at a time: 4 MB of logits, 32 rows at least */
+static int pe__head_chunk(int R, int V)     /* rows at a time: 16 MB of logits, 256 rows at least */
 {
-    return pe__min(R, pe__clamp((1 << 20) / pe__max(1, V), 32, 1024));
+    return pe__min(R, pe__clamp((1 << 22) / pe__max(1, V), 256, 1024));
 }
 
 POSENC_DEF size_t posenc_head_scratch(int R, int V) { return (size_t)pe__head_chunk(R, V) * V; }
+POSENC_DEF size_t posenc_head_scratch_bf16(int R, int C, int V)
+{
+    return posenc_head_scratch(R, V) + posenc_bf16_scratch(pe__head_chunk(R, V), C, V);
+}
 
 POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw,
                                  posenc_float *db, const posenc_float *x, const posenc_float *w,
@@ -2032,6 +2093,23 @@ POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_fl
         posenc_linear_forward(scratch, xr, w, b, n, C, V);
         posenc_crossentropy(loss + r, dx ? scratch : NULL, scratch, target + r, scale, n, V);
         if (dx) posenc_linear_backward(dx + (size_t)r * C, dw, db, scratch, xr, w, n, C, V, 0);
+    }
+}
+POSENC_DEF void posenc_head_loss_bf16(posenc_float *loss, posenc_float *dx, posenc_float *dw,
+                                      posenc_float *db, const posenc_float *x,
+                                      const posenc_float *w, const posenc_float *b,
+                                      const int *target, double scale, int R, int C, int V,
+                                      posenc_float *scratch)
+{
+    int chunk = pe__head_chunk(R, V);
+    posenc_float *logits = scratch, *packed = scratch + posenc_head_scratch(R, V);
+    for (int r = 0; r < R; r += chunk) {
+        int n = pe__min(chunk, R - r);
+        const posenc_float *xr = x + (size_t)r * C;
+        posenc_linear_forward_bf16(logits, xr, w, b, n, C, V, packed);
+        posenc_crossentropy(loss + r, dx ? logits : NULL, logits, target + r, scale, n, V);
+        if (dx)
+            posenc_linear_backward_bf16(dx + (size_t)r * C, dw, db, logits, xr, w, n, C, V, 0, packed);
     }
 }
 
@@ -5301,7 +5379,7 @@ typedef struct pe__work {
     posenc_float *dx, *t1, *t2;                            /* (R,C) gradients on their way        */
     posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                   */
     posenc_float *df, *dg;                                 /* (R,F)                               */
-    posenc_float *attention, *head, *loss;                 /* scratch of layers; loss per row     */
+    posenc_float *attention, *head, *loss, *bf16;          /* scratch of layers; loss per row     */
     posenc_float *cosine[2], *sine[2];         /* the turns of one layer (R,pairs), of q and of k */
     posenc_float *tau;                                     /* (R) temperature of queries          */
     posenc_float *bias, *bias_fixed, *dbias;               /* (H, 2*span + 1)                     */
@@ -5558,7 +5636,10 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
         pe__reserve(l,
                     posenc_attention_scratch(c->batch, c->context, c->context, c->heads, D, &how),
                     1);
-    w->head = pe__reserve(l, posenc_head_scratch(R, N), 1);
+    w->head = pe__reserve(l, c->precision == POSENC_BF16 ? posenc_head_scratch_bf16(R, C, N)
+                                                         : posenc_head_scratch(R, N), 1);
+    w->bf16 = pe__reserve(l, c->precision == POSENC_BF16 ? posenc_bf16_scratch(R, C, pe__max(C, F)) : 0,
+                          1);
     w->loss = pe__reserve(l, R, 1);
     for (int key = 0; key < 2; key++) {
         w->cosine[key] = key && !m->twofold ? w->cosine[0] : pe__reserve(l, R, (size_t)m->rotated);
@@ -5620,6 +5701,7 @@ static const pe__field pe__config_fields[] = {
     { "embedding_init",  'd', offsetof(posenc_config, embedding_init),  0, 1e3, NULL },
     PE__CONFIG_RATE(dropout_embedding),         PE__CONFIG_RATE(dropout_attention),
     PE__CONFIG_RATE(dropout_branch),            PE__CONFIG_RATE(dropout_hidden),
+    PE__CONFIG_WORD(precision, "fp32|bf16"),
     PE__CONFIG_INT(inference, 0, 1),            PE__CONFIG_INT(threads, 0, 1024),
     { "seed", 'u', offsetof(posenc_config, seed), 0, 0, NULL }
 };
@@ -5711,6 +5793,9 @@ static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
         return pe__fail(why, POSENC_BAD_CONFIG,
                         "batch %d x context %d x heads %d is more than this can count", c->batch,
                         c->context, c->heads);
+    if (c->precision == POSENC_BF16 && !c->backend->linear_forward_bf16)
+        return pe__fail(why, POSENC_BAD_CONFIG, "precision=bf16: the back end %s multiplies in fp32 only",
+                        c->backend->name);
     if (c->tied_head && c->classes)
         return pe__fail(why, POSENC_BAD_CONFIG,
                         "tied_head is for next-token models, this one has %d classes", c->classes);
@@ -6384,13 +6469,21 @@ static void pe__norm_backward(posenc_model *m, posenc_float *dx, const posenc_fl
 static void pe__linear(posenc_model *m, posenc_float *y, const posenc_float *x, posenc_tensor *w,
                        posenc_tensor *b)
 {
-    m->ops->linear_forward(y, x, w->data, pe__data(b), m->B * m->T, w->shape[1], w->shape[0]);
+    int R = m->B * m->T, in = w->shape[1], out = w->shape[0];
+    if (m->c.precision == POSENC_BF16)
+        m->ops->linear_forward_bf16(y, x, w->data, pe__data(b), R, in, out, m->w.bf16);
+    else
+        m->ops->linear_forward(y, x, w->data, pe__data(b), R, in, out);
 }
 static void pe__linear_backward(posenc_model *m, posenc_float *dx, const posenc_float *dy,
                                 const posenc_float *x, posenc_tensor *w, posenc_tensor *b, int add)
 {
-    m->ops->linear_backward(dx, pe__grad(w), pe__grad(b), dy, x, w->data, m->B * m->T, w->shape[1],
-                            w->shape[0], add);
+    int R = m->B * m->T, in = w->shape[1], out = w->shape[0];
+    if (m->c.precision == POSENC_BF16)
+        m->ops->linear_backward_bf16(dx, pe__grad(w), pe__grad(b), dy, x, w->data, R, in, out, add,
+                                     m->w.bf16);
+    else
+        m->ops->linear_backward(dx, pe__grad(w), pe__grad(b), dy, x, w->data, R, in, out, add);
 }
 
 /* ---- [7.7.1] the verb add -------------------------------------------------------------------- */
@@ -6871,10 +6964,10 @@ static double pe__head_run(posenc_model *m, const posenc_batch *b, posenc_float 
     double divisor, sum = 0;
     for (int r = 0; r < rows; r++) counted += b->targets[r] != POSENC_IGNORE;
     divisor = b->divisor > 0 ? b->divisor : counted ? counted : 1;
-    m->ops->head_loss(m->w.loss, dx, dx ? pe__grad(w) : NULL,
-                      dx ? pe__grad(m->top.head_bias) : NULL, pe__hidden(m), w->data,
-                      pe__data(m->top.head_bias), m->in.targets, 1 / divisor, rows, m->c.channels,
-                      w->shape[0], m->w.head);
+    (m->c.precision == POSENC_BF16 ? m->ops->head_loss_bf16 : m->ops->head_loss)(
+        m->w.loss, dx, dx ? pe__grad(w) : NULL, dx ? pe__grad(m->top.head_bias) : NULL, pe__hidden(m),
+        w->data, pe__data(m->top.head_bias), m->in.targets, 1 / divisor, rows, m->c.channels,
+        w->shape[0], m->w.head);
     m->ops->download(m->ops->user, m->host_floats, m->w.loss, (size_t)rows * sizeof(posenc_float));
     for (int r = 0; r < rows; r++) sum += m->host_floats[r];
     return sum / divisor;
@@ -7020,17 +7113,21 @@ POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logi
                                              int rows, posenc_error *why)
 {
     posenc_tensor *w = m->c.tied_head ? m->top.token : m->top.head;
-    int C = m->c.channels, V = w->shape[0], chunk, before;
+    int C = m->c.channels, V = w->shape[0], all = m->c.batch * m->c.context, chunk, before;
     if (!m->ready) return pe__fail(why, POSENC_BAD_INPUT, "logits are there after a forward only");
     if (row < 0 || rows < 0 || row > pe__head_rows(m) - rows)
         return pe__fail(why, POSENC_BAD_INPUT, "%d logits from row %d on were asked for, of %d",
                         rows, row, pe__head_rows(m));
-    chunk = pe__head_chunk(m->c.batch * m->c.context, V);
+    chunk = pe__head_chunk(all, V);
     before = pe__enter(m);
     for (int r = 0; r < rows; r += chunk) {
         int n = pe__min(chunk, rows - r);
-        m->ops->linear_forward(m->w.head, pe__hidden(m) + (size_t)(row + r) * C, w->data,
-                               pe__data(m->top.head_bias), n, C, V);
+        const posenc_float *x = pe__hidden(m) + (size_t)(row + r) * C, *b = pe__data(m->top.head_bias);
+        if (m->c.precision == POSENC_BF16)
+            m->ops->linear_forward_bf16(m->w.head, x, w->data, b, n, C, V,
+                                        m->w.head + posenc_head_scratch(all, V));
+        else
+            m->ops->linear_forward(m->w.head, x, w->data, b, n, C, V);
         m->ops->download(m->ops->user, logits + (size_t)r * V, m->w.head,
                          (size_t)n * V * sizeof *logits);
     }
@@ -7333,7 +7430,10 @@ POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
                                         posenc_curve_forward,
                                         posenc_curve_backward,
                                         posenc_optimizer_apply,
-                                        posenc_sum_squares };
+                                        posenc_sum_squares,
+                                        posenc_linear_forward_bf16,
+                                        posenc_linear_backward_bf16,
+                                        posenc_head_loss_bf16 };
     return &cpu;
 }
 
@@ -8390,27 +8490,222 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
    layer finds them in its own cache; otherwise columns. ROWS rows of a, PE__DEPTH deep, stay in the
    second cache while all slivers of b pass by, also where rows lie a power of two apart and may use a
    small part of it only.                                                                         */
+typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
+
+static pe__shares pe__shares_of(int m, int n, int width, int threads)
+{
+    enum { ROWS = 480, UNIT = 12 };                      /* UNIT: a multiple of every tile's rows */
+    int by_rows = m >= 4 * UNIT * threads, share = ROWS * (by_rows ? threads : 1);
+    pe__shares x;
+    x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
+    x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + UNIT - 1) / UNIT) * UNIT;
+    x.blocks = (m + x.rows - 1) / x.rows;
+    x.columns = by_rows ? n : ((n + width - 1) / width + threads - 1) / threads * width;
+    x.groups = (n + x.columns - 1) / x.columns;
+    return x;
+}
+
 static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
                         ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
                         ptrdiff_t b_col, const posenc_float *bias, int add)
 {
-    enum { ROWS = 480, UNIT = 12 };                      /* UNIT: a multiple of every tile's rows */
-    int width = pe__kernels_now()->columns, threads = posenc_threads();
-    int by_rows, blocks, rows, columns;
+    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads();   /* too small for a second thread */
+    pe__shares x;
     if (m < 1 || n < 1) return;
-    if ((double)m * n * k < 1e5) threads = 1;                    /* too small for a second thread */
-    by_rows = m >= 4 * UNIT * threads;
-    blocks = by_rows ? (m + ROWS * threads - 1) / (ROWS * threads) * threads : (m + ROWS - 1) / ROWS;
-    rows = pe__max(1, ((m + blocks - 1) / blocks + UNIT - 1) / UNIT) * UNIT;
-    blocks = (m + rows - 1) / rows;
-    columns = by_rows ? n : ((n + width - 1) / width + threads - 1) / threads * width;
+    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads);
     PE__PARALLEL_ON(threads)
-    for (int u = 0; u < blocks * ((n + columns - 1) / columns); u++) {
-        int i = u % blocks * rows, j = u / blocks * columns;
-        pe__product_block(c + (size_t)i * n + j, n, pe__min(rows, m - i), pe__min(columns, n - j), k,
-                          a + i * a_row, a_row, a_col, b + j * b_col, b_row, b_col,
+    for (int u = 0; u < x.blocks * x.groups; u++) {
+        int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
+        pe__product_block(c + (size_t)i * n + j, n, pe__min(x.rows, m - i), pe__min(x.columns, n - j),
+                          k, a + i * a_row, a_row, a_col, b + j * b_col, b_row, b_col,
                           bias ? bias + j : NULL, add);
     }
+}
+
+/* ---- [11.5] products in bfloat16 ------------------------------------------------------------------
+   Both sides are rounded and packed whole before they are multiplied, two numbers that follow each
+   other along k in a word of 32 bits:
+
+       a   rows of words, APART words longer than they need be, so that rows a power of two long do not
+           meet in the cache
+       b   slivers as in [11.4], a word where a number stood; past the edges zeros on both sides
+
+   A word travels as a float, whose bits no move changes; so the tile, the packing of squares and the
+   walk along a sliver of [11.1] and [11.4] serve once more, with an instruction that adds the products
+   of two pairs in place of the fused multiply-add.                                               */
+
+#if defined(PE__X86) && (defined(__clang__) || __GNUC__ >= 10)
+#define PE__BF16 1
+#endif
+
+enum { PE__BF16_APART = 16 };
+static int pe__bf16_pairs(int k) { return (k + 31) / 32 * 16; }
+
+static size_t pe__bf16_words(int m, int n, int k)
+{
+    size_t pairs = (size_t)pe__bf16_pairs(k);
+    return (size_t)m * (pairs + PE__BF16_APART) + pe__packed_floats((int)pairs, n);
+}
+POSENC_DEF size_t posenc_bf16_scratch(int R, int in, int out)
+{
+    size_t forward = pe__bf16_words(R, out, in), dx = pe__bf16_words(R, in, out);
+    size_t dw = pe__bf16_words(out, in, R), most = forward > dx ? forward : dx;
+    return most > dw ? most : dw;
+}
+
+#ifdef PE__BF16
+#define PE__AVX512BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define PE__DOT2(x, y, sum) \
+    _mm512_dpbf16_ps(sum, (__m512bh)_mm512_castps_si512(x), (__m512bh)_mm512_castps_si512(y))
+#define PE__TILE_BF16(NAME, ROWS, VECTORS)                                                         \
+    PE__TILE(NAME, PE__AVX512BF16, __m512, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,      \
+             PE__DOT2, _mm512_add_ps, ROWS, VECTORS, 16)
+PE__TILE_BF16(pe__tile_bf16_c2, 12, 2)
+PE__TILE_BF16(pe__tile_bf16_c1, 12, 1)
+PE__TILE_BF16(pe__tile_bf16_42, 4, 2)
+PE__TILE_BF16(pe__tile_bf16_41, 4, 1)
+static const pe__kernels pe__bf16_kernels = {
+    "avx512_bf16", { { pe__tile_bf16_c2, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
+    { 12, 4 }, 32, pe__random_c
+};
+
+/* the upper half of a float, rounded to nearest, ties to even; a NaN keeps a bit of its mantissa */
+PE__INLINE uint32_t pe__rounded(float x)
+{
+    uint32_t u, r;
+    memcpy(&u, &x, sizeof u);
+    r = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
+    return x != x ? u >> 16 | 64 : r;
+}
+
+/* n words from pairs of neighbours; of 2n numbers `there` exist, the others count as zeros */
+PE__STAMPED(words_along, (uint32_t *to, const float *x, int n, int there), (to, x, n, there))
+{
+    int whole = there / 2;
+    PE__EACH for (int i = 0; i < whole; i++)
+        to[i] = pe__rounded(x[2 * i]) | pe__rounded(x[2 * i + 1]) << 16;
+    for (int i = whole; i < n; i++) to[i] = 2 * i < there ? pe__rounded(x[2 * i]) : 0;
+}
+/* n words from two rows, the second of which may not exist */
+PE__STAMPED(words_across, (uint32_t *to, const float *x, const float *y, int n), (to, x, y, n))
+{
+    if (y) PE__EACH for (int i = 0; i < n; i++) to[i] = pe__rounded(x[i]) | pe__rounded(y[i]) << 16;
+    else   PE__EACH for (int i = 0; i < n; i++) to[i] = pe__rounded(x[i]);
+}
+
+/* `count` vectors of k numbers become columns or rows of words. along: a vector's numbers are neighbours.
+   Word p of vector i goes to to[i * step + p] if by_vector, to[p * step + i] if not.             */
+enum { PE__BF16_RUN = 64 };
+static void pe__words(float *to, ptrdiff_t step, int by_vector, const float *x, ptrdiff_t vector,
+                      ptrdiff_t next, int count, int k)
+{
+    uint32_t room[4 * PE__BF16_RUN];
+    int pairs = pe__bf16_pairs(k), along = next == 1;
+    for (int i = 0; i < count && along && by_vector; i++)
+        pe__words_along((uint32_t *)(void *)(to + i * step), x + i * vector, pairs, k);
+    for (int p = 0; p < pairs && !along && !by_vector; p++) {
+        const float *row = x + 2 * p * next;
+        if (2 * p >= k) memset(to + p * step, 0, (size_t)count * sizeof *to);
+        else pe__words_across((uint32_t *)(void *)(to + p * step), row, 2 * p + 1 < k ? row + next : NULL, count);
+    }
+    for (int i = 0; i < count && along && !by_vector; i += 4)                        /* through squares */
+        for (int p = 0; p < pairs; p += PE__BF16_RUN) {
+            int n = pe__min(PE__BF16_RUN, pairs - p);
+            for (int v = 0; v < 4; v++)
+                if (i + v < count) pe__words_along(room + v * PE__BF16_RUN, x + (i + v) * vector + 2 * p, n,
+                                                   pe__clamp(k - 2 * p, 0, 2 * n));
+                else memset(room + v * PE__BF16_RUN, 0, sizeof *room * (size_t)n);
+            pe__pack_four(to + i + p * step, (const float *)(void *)room, PE__BF16_RUN, n, (int)step);
+        }
+    for (int p = 0; p < pairs && !along && by_vector; p += 4)
+        for (int i = 0; i < count; i += PE__BF16_RUN) {
+            int n = pe__min(PE__BF16_RUN, count - i);
+            memset(room, 0, sizeof room);
+            for (int v = 0; v < 4; v++) {
+                const float *row = x + i * vector + 2 * (p + v) * next;
+                if (2 * (p + v) < k) pe__words_across(room + v * PE__BF16_RUN, row,
+                                                      2 * (p + v) + 1 < k ? row + next : NULL, n);
+            }
+            pe__pack_four(to + i * step + p, (const float *)(void *)room, PE__BF16_RUN, n, (int)step);
+        }
+}
+
+/* a sliver of b: always 32 columns wide, those past the edge zero */
+static void pe__words_sliver(float *to, const float *b, ptrdiff_t b_row, ptrdiff_t b_col, int columns,
+                             int k)
+{
+    int pairs = pe__bf16_pairs(k);
+    if (columns < 32) memset(to, 0, (size_t)pairs * 32 * sizeof *to);
+    pe__words(to, 32, 0, b, b_col, b_row, columns, k);
+}
+
+static void pe__bf16_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const float *a,
+                           const float *b, const posenc_float *bias, int add)
+{
+    const pe__kernels *now = &pe__bf16_kernels;
+    int pairs = pe__bf16_pairs(k);
+    for (int p = 0; p < pairs; p += PE__DEPTH)
+        for (int j = 0; j < n; j += now->columns) {
+            int columns = pe__min(now->columns, n - j), to_c = p > 0 || add;
+            pe__piece x;
+            x.k = pe__min(PE__DEPTH, pairs - p);
+            x.a = a + p;
+            x.a_row = pairs + PE__BF16_APART;
+            x.a_col = 1;
+            x.b = b + (size_t)j * pairs + (size_t)p * now->columns;
+            x.c = c + j;
+            x.c_row = c_row;
+            x.base = to_c ? x.c : bias ? bias + j : NULL;
+            x.base_row = to_c ? c_row : 0;
+            pe__sliver_run(now, x, m, columns, now->columns);
+        }
+}
+static int pe__bf16_here(void)
+{
+    return pe__tier() == 2 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+POSENC_DEF const char *posenc_bf16_unit(void)
+{
+#ifdef PE__BF16
+    if (pe__bf16_here()) return pe__bf16_kernels.name;
+#endif
+    return "none";
+}
+
+static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_float *a,
+                             ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
+                             ptrdiff_t b_col, const posenc_float *bias, int add, posenc_float *scratch)
+{
+#ifdef PE__BF16
+    enum { SOME = 48 };
+    int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART, slivers = (n + 31) / 32;
+    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads(), runs = (m + SOME - 1) / SOME;
+    posenc_float *packed = scratch + (size_t)m * width;
+    if (pe__bf16_here() && m > 0 && n > 0 && k > 0) {
+        pe__shares x = pe__shares_of(m, n, 32, threads);
+        PE__PARALLEL_ON(threads)
+        for (int u = 0; u < runs + slivers; u++) {
+            int i = u * SOME, j = (u - runs) * 32;
+            if (u < runs) pe__words(scratch + (size_t)i * width, width, 1, a + i * a_row, a_row, a_col,
+                                    pe__min(SOME, m - i), k);
+            else pe__words_sliver(packed + (size_t)j * pairs, b + j * b_col, b_row, b_col,
+                                  pe__min(32, n - j), k);
+        }
+        PE__PARALLEL_ON(threads)
+        for (int u = 0; u < x.blocks * x.groups; u++) {
+            int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
+            pe__bf16_block(c + (size_t)i * n + j, n, pe__min(x.rows, m - i), pe__min(x.columns, n - j),
+                           k, scratch + (size_t)i * width, packed + (size_t)j * pairs,
+                           bias ? bias + j : NULL, add);
+        }
+        return;
+    }
+#endif
+    (void)scratch;
+    pe__product(c, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
 }
 
 #if defined(__clang__)

@@ -277,6 +277,7 @@ static int check_settings(kit_args *a, settings *s, kit_list *pe, spec_text *spe
                     : strcmp(s->blocks, "published") == 0 ? "sinusoidal sininit learned rope lrope"
                     : "sinusoidal sininit learned rope lrope none alibi t5";
     }
+    kit_say_precision(s->precision, posenc_bf16_unit());
     if (strcmp(s->device, "cuda") == 0)
         return kit_usage(a,
                          "--device cuda: this program was built without CUDA; auto and cpu work");
@@ -345,7 +346,7 @@ int main(int argc, char **argv)
         kit_u64("seed", &s.seed, "of data, weights, order and dropout"),
         kit_int("seeds", &s.seeds, 1, 100, "seeds from --seed on; quick and train: 1"),
         kit_int("threads", &s.threads, 0, 1024, "0: all cores; changes no figure"),
-        kit_choice("precision", &s.precision, "fp32", "of products"),
+        kit_choice("precision", &s.precision, "fp32|bf16", "of products; bf16: fair blocks"),
         kit_choice("device", &s.device, "auto|cpu|cuda", "where to compute"),
         kit_word("out", &s.out, "DIR", "[results/marker; train, generate: a folder in it]"),
         kit_switch("resume", &s.resume, "go on from the checkpoints in --out"),

@@ -344,8 +344,7 @@ static settings default_settings(void)
 static int check_settings(kit_args *a, settings *s)
 {
     int one = a->command == TRAIN;
-    if (strcmp(s->precision, "fp32") != 0)
-        return kit_usage(a, "--precision %s: this build computes in fp32 only", s->precision);
+    kit_say_precision(s->precision, posenc_bf16_unit());
     if (strcmp(s->device, "cuda") == 0)
         return kit_usage(a, "--device cuda: there is no GPU code in this build; use auto or cpu");
     if (s->data && strcmp(s->task, "pattern") != 0 && strcmp(s->task, "all") != 0)
@@ -413,7 +412,7 @@ int main(int argc, char **argv)
         kit_u64("seed",         &s.seed,             "of data, weights, order and dropout"),
         kit_int("seeds",        &s.seeds, 1, 1000,   "compare: so many seeds, from --seed on"),
         kit_int("threads",      &s.threads, 0, 1024, "0: all cores; changes no figure"),
-        kit_choice("precision", &s.precision, "fp32|bf16", "of the products; here fp32 only"),
+        kit_choice("precision", &s.precision, "fp32|bf16", "of the products; bf16 where the CPU has it"),
         kit_choice("device",    &s.device, "auto|cpu|cuda", "here the CPU only"),
         kit_word("out",         &s.out, "DIR",
                  "[results/pattern; train: results/pattern/SPEC; generate: results/pattern/data]"),

@@ -102,6 +102,13 @@ static int arenas_left(void)
     X(head_loss, (FLOATS a, FLOATS b, FLOATS c, FLOATS d, CONSTS e, CONSTS f, CONSTS g,            \
       const int *h, double x, int i, int j, int k, FLOATS s),                                      \
       (a, b, c, d, e, f, g, h, x, i, j, k, s))                                                     \
+    X(linear_forward_bf16, (FLOATS a, CONSTS b, CONSTS c, CONSTS d, int i, int j, int k, FLOATS s),\
+      (a, b, c, d, i, j, k, s))                                                                    \
+    X(linear_backward_bf16, (FLOATS a, FLOATS b, FLOATS c, CONSTS d, CONSTS e, CONSTS f, int i,    \
+      int j, int k, int l, FLOATS s), (a, b, c, d, e, f, i, j, k, l, s))                           \
+    X(head_loss_bf16, (FLOATS a, FLOATS b, FLOATS c, FLOATS d, CONSTS e, CONSTS f, CONSTS g,       \
+      const int *h, double x, int i, int j, int k, FLOATS s),                                      \
+      (a, b, c, d, e, f, g, h, x, i, j, k, s))                                                     \
     X(attention_forward, (posenc_heads a, FLOATS b, posenc_heads c, posenc_heads d, posenc_heads e,\
       const posenc_attention *how, FLOATS s), (a, b, c, d, e, how, s))                             \
     X(attention_backward, (posenc_heads a, posenc_heads b, posenc_heads c, FLOATS d,               \
@@ -380,7 +387,8 @@ SUITE(locked_back_end)
         { "turned_first",       MODERN,     "encoding=lrope qk_norm=after" EVERYWHERE_DROPPED },
         { "several_encodings",  MODERN,
           "encoding=learned+sinusoidal+continuous+lrope+relative+t5+alibi" },
-        { "two_threads",        MODERN,     "encoding=rope threads=2 channels=64 hidden=256" }
+        { "two_threads",        MODERN,     "encoding=rope threads=2 channels=64 hidden=256" },
+        { "bf16",               MODERN,     "encoding=rope precision=bf16" }
     };
     RUN_TEST(every_entry_of_the_table_is_wrapped);
     label_test("reading"); RUN_TESTp(reading_a_tensor_from_outside_is_deadly, 0);

@@ -67,7 +67,7 @@ enum { SAMPLES = 5 };
 
 static net_plan plan_of(net_kind kind, const char *spec)
 {
-    net_plan p = { kind, spec, 2, 8, 16, 4, 32, 1, 0, 9 };
+    net_plan p = { kind, spec, 2, 8, 16, 4, 32, 1, 0, 0, 9 };
     return p;
 }
 

@@ -61,6 +61,13 @@ static inline int kit_spec_reaches(kit_args *a, const char *spec, int T)
     return 1;
 }
 
+/* one line for people who asked for bf16 where there is no unit for it */
+static inline void kit_say_precision(const char *precision, const char *unit)
+{
+    if (strcmp(precision, "bf16") == 0 && strcmp(unit, "none") == 0)
+        fprintf(stderr, "--precision bf16: this processor multiplies in fp32 only, and so do we\n");
+}
+
 /* a spec as the name of a file */
 static inline void kit_spec_slug(char *slug, size_t room, const char *spec)
 {

@@ -22,6 +22,7 @@ typedef struct net_plan {
     net_kind kind;
     const char *spec;
     int depth, batch, width, heads, hidden, threads;
+    int precision;                         /* of products; the rotary model has fp32 only         */
     double dropout;                        /* of the fair blocks                                  */
     uint64_t seed;
 } net_plan;
@@ -61,6 +62,7 @@ static inline posenc_config net_config(const net_plan *p)
     c.activation = POSENC_RELU;
     c.embedding_init = 1;
     c.dropout_attention = c.dropout_branch = c.dropout_hidden = across ? 0.1 : p->dropout;
+    c.precision = p->precision;
     c.threads = p->threads;
     c.seed = p->seed;
     return c;

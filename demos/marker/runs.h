@@ -35,6 +35,7 @@ static void settings_print(kit_text *t, const settings *s)
 {
     kit_put(t, "--sequences %d --batch %d --lr %g --dropout %g --d-model %d --heads %d --ffn %d",
             s->sequences, s->batch, s->lr, s->dropout, s->d_model, s->heads, s->ffn);
+    if (strcmp(s->precision, "fp32") != 0) kit_put(t, " --precision %s", s->precision);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -76,6 +77,7 @@ static net_plan run_plan(const settings *s, int published, const char *spec, int
     p.heads = s->heads;
     p.hidden = s->ffn;
     p.threads = s->threads;
+    p.precision = strcmp(s->precision, "bf16") == 0 ? POSENC_BF16 : POSENC_FP32;
     p.dropout = s->dropout;
     p.seed = seed;
     return p;

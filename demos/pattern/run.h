@@ -28,6 +28,7 @@ static void settings_print(kit_text *t, const settings *s)
             s->train, s->val, s->batch, s->lr, s->decay, s->clip, s->dropout);
     kit_put(t, "--d-model %d --heads %d --layers %d --ffn %d --vocab %d --embedding-init %g",
             s->d_model, s->heads, s->layers, s->ffn, s->vocab, s->embedding_init);
+    if (strcmp(s->precision, "fp32") != 0) kit_put(t, " --precision %s", s->precision);
 }
 
 static dataset training_data(const settings *s, const task *k, uint64_t seed)
@@ -90,6 +91,7 @@ static posenc_config run_config(const settings *s, const task *k, const char *sp
     c.activation = POSENC_RELU;
     c.embedding_init = s->embedding_init;
     c.dropout_embedding = c.dropout_attention = c.dropout_branch = c.dropout_hidden = s->dropout;
+    c.precision = strcmp(s->precision, "bf16") == 0 ? POSENC_BF16 : POSENC_FP32;
     c.threads = s->threads;
     c.seed = seed;
     return c;
