@@ -3,6 +3,7 @@
 #   make            build every demo into build/
 #   make demo       build and run the comparison of encodings (under a minute)
 #   make walkthrough   a tour of five minutes on the terminal
+#   make bench      every kernel and training step, timed against this machine's peak (2 minutes)
 #   make pictures   the experiments behind README's tables and pictures (about 90 minutes)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
@@ -73,6 +74,9 @@ demo: $(BUILD)/pattern
 
 walkthrough: all
 	@BUILD=$(BUILD) sh demos/walkthrough.sh
+
+bench: $(BUILD)/bench
+	$(BUILD)/bench run --quick
 
 pictures: all
 	@BUILD=$(BUILD) sh demos/pictures.sh
@@ -194,4 +198,4 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo walkthrough pictures programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always
+.PHONY: all demo walkthrough bench pictures programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always
