@@ -82,11 +82,31 @@ TEST exp_is_right_to_the_last_bits(const char *tier)
     PASS();
 }
 
+/* Our own erf and tanh, seen through the two GELUs: y / x = (1 + f) / 2, with x small and large. */
+TEST erf_and_tanh_are_right_to_the_last_bits(const char *tier)
+{
+    if (!posenc_use_tier(tier)) SKIPm("this CPU or this build does not have it");
+    for (double v = 0.003; v <= 9; v += 0.00137) {
+        posenc_float x[2], y[2], t[2];
+        x[0] = (posenc_float)v;
+        x[1] = (posenc_float)-v;
+        posenc_activation_forward(y, x, POSENC_GELU, 2);
+        posenc_activation_forward(t, x, POSENC_GELU_TANH, 2);
+        for (int i = 0; i < 2; i++) {
+            double u = (double)x[i], inner = 0.79788456080286536 * (u + 0.044715 * u * u * u);
+            ASSERT_LTE(fabs((double)y[i] / u * 2 - 1 - erf(u * 0.70710678118654752)), 3e-7);
+            ASSERT_LTE(fabs((double)t[i] / u * 2 - 1 - tanh(inner)), 3e-7);
+        }
+    }
+    posenc_use_tier(NULL);
+    PASS();
+}
+
 SUITE(tiers)
 {
     static const char *tier[] = { "avx2", "avx512" };
-    static const char row_loops[] = " softmax layernorm rmsnorm relu silu swiglu dropout residual "
-                                    "crossentropy adamw adam sum_squares ";
+    static const char row_loops[] = " softmax layernorm rmsnorm relu gelu gelu_tanh silu swiglu dropout "
+                                    "residual crossentropy adamw adam sum_squares ";
     for (int i = 0; i < EVERY_LAYER; i++) {
         char word[64];
         snprintf(word, sizeof word, " %s ", every_layer[i].name);
@@ -94,6 +114,9 @@ SUITE(tiers)
         label_test("%s", every_layer[i].name);
         RUN_TESTp(plain_c_gives_the_bits_of_avx2, &every_layer[i]);
     }
+    label_test("c");      RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "c");
+    label_test("avx2");   RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "avx2");
+    label_test("avx512"); RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "avx512");
     label_test("c");      RUN_TESTp(exp_is_right_to_the_last_bits, "c");
     label_test("avx2");   RUN_TESTp(exp_is_right_to_the_last_bits, "avx2");
     label_test("avx512"); RUN_TESTp(exp_is_right_to_the_last_bits, "avx512");
