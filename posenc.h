@@ -1910,7 +1910,7 @@ POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
 
    Its expectation is x. The backward multiplies by the same mask, so it is the same call on dy.  */
 
-enum { PE__WORDS = 1024 };                       /* random words made at a time, 32 to a batch */
+enum { PE__WORDS = 1024 };                       /* random words made at a time, in whole batches */
 static void pe__random_words(uint32_t *words, size_t n, const posenc_dropout *how, uint64_t block);
 
 PE__STAMPED(mask, (posenc_float *y, const posenc_float *x, const uint32_t *word, uint32_t threshold,
@@ -1968,6 +1968,12 @@ POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const po
    may share an id, so a thread owns a stretch of channels, not of rows, and takes the rows in
    order.                                                                                         */
 
+PE__STAMPED(add_scaled, (posenc_float *y, const posenc_float *x, posenc_float scale, int n),
+            (y, x, scale, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) y[i] += scale * x[i];
+}
+
 POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const posenc_float *table,
                                          double scale, int R, int rows, int C, int add)
 {
@@ -1975,24 +1981,23 @@ POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const p
     for (int r = 0; r < R; r++) {
         posenc_float *xr = x + (size_t)r * C;
         int known = id[r] >= 0 && id[r] < rows;
-        const posenc_float *from = table + (known ? (size_t)id[r] * C : 0);
-        for (int c = 0; c < C; c++)
-            xr[c] = (add ? xr[c] : 0) + (known ? PE__F(scale) * from[c] : 0);
+        if (!add) memset(xr, 0, (size_t)C * sizeof *xr);
+        if (known) pe__add_scaled(xr, table + (size_t)id[r] * C, PE__F(scale), C);
     }
 }
 
 POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_float *dx,
                                           const int *id, double scale, int R, int rows, int C)
 {
-    enum { STRETCH = 16 };
+    enum { STRETCH = 64 };
     int stretches = (C + STRETCH - 1) / STRETCH;
     PE__PARALLEL
     for (int s = 0; s < stretches; s++) {
         int c0 = s * STRETCH, c1 = pe__min(c0 + STRETCH, C);
         for (int r = 0; r < R; r++) {
             if (id[r] < 0 || id[r] >= rows) continue;
-            for (int c = c0; c < c1; c++)
-                dtable[(size_t)id[r] * C + c] += PE__F(scale) * dx[(size_t)r * C + c];
+            pe__add_scaled(dtable + (size_t)id[r] * C + c0, dx + (size_t)r * C + c0, PE__F(scale),
+                           c1 - c0);
         }
     }
 }
@@ -8100,8 +8105,9 @@ typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a
                       const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
                       const posenc_float *base, ptrdiff_t base_row);
 
-/* the words of eight counters from block on, in the order of their indices */
-typedef void pe__random(uint32_t words[32], uint64_t seed, uint32_t step, uint32_t site,
+/* the words of sixteen counters from block on, in the order of their indices */
+enum { PE__AT_ONCE = 64 };
+typedef void pe__random(uint32_t words[PE__AT_ONCE], uint64_t seed, uint32_t step, uint32_t site,
                         uint64_t block);
 
 typedef struct pe__kernels {
@@ -8200,50 +8206,56 @@ PE__TILE_AVX512(pe__tile_avx512_42, 4, 2)
 PE__TILE_AVX512(pe__tile_avx512_41, 4, 1)
 #endif
 
-/* ---- [11.2] random words, eight counters at a time ----------------------------------------------
+/* ---- [11.2] random words, sixteen counters at a time --------------------------------------------
    Philox as in [3.2], a counter to each 64-bit lane. A multiplication reads only the lower half of
-   a lane, so that the upper halves may fill up with rubbish until the words are put together.    */
+   a lane, so that the upper halves may fill up with rubbish until the words are put together. A round
+   waits for the one before it, so that several registers of counters go through the rounds together. */
 
-static PE__UNUSED void pe__random_c(uint32_t words[32], uint64_t seed, uint32_t step,
+static PE__UNUSED void pe__random_c(uint32_t words[PE__AT_ONCE], uint64_t seed, uint32_t step,
                                     uint32_t site, uint64_t block)
 {
-    for (int i = 0; i < 32; i += 4)
+    for (int i = 0; i < PE__AT_ONCE; i += 4)
         pe__random_block(words + i, seed, step, site, block + (uint64_t)(i / 4));
 }
 
 #ifdef PE__X86
-PE__AVX2 static void pe__random_avx2(uint32_t words[32], uint64_t seed, uint32_t step,
+PE__AVX2 static void pe__random_avx2(uint32_t words[PE__AT_ONCE], uint64_t seed, uint32_t step,
                                      uint32_t site, uint64_t block)
 {
     const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
-    for (int done = 0; done < 8; done += 4) {
-        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-        long long at = (long long)block + done;
-        __m256i c0 = _mm256_set_epi64x(at + 3, at + 2, at + 1, at), c1 = _mm256_srli_epi64(c0, 32);
-        __m256i c2 = _mm256_set1_epi64x(step), c3 = _mm256_set1_epi64x(site), a, b;
-        for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-            __m256i p = _mm256_mul_epu32(m0, c0), q = _mm256_mul_epu32(m1, c2);
-            c0 = _mm256_xor_si256(_mm256_srli_epi64(q, 32), c1);
-            c2 = _mm256_xor_si256(_mm256_srli_epi64(p, 32), c3);
-            c0 = _mm256_xor_si256(c0, _mm256_set1_epi64x(k0));
-            c2 = _mm256_xor_si256(c2, _mm256_set1_epi64x(k1));
-            c1 = q;
-            c3 = p;
+    __m256i c0[4], c1[4], c2[4], c3[4];
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    PE__UNROLL for (int r = 0; r < 4; r++) {
+        long long at = (long long)block + 4 * r;
+        c0[r] = _mm256_set_epi64x(at + 3, at + 2, at + 1, at);
+        c1[r] = _mm256_srli_epi64(c0[r], 32);
+        c2[r] = _mm256_set1_epi64x(step);
+        c3[r] = _mm256_set1_epi64x(site);
+    }
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        PE__UNROLL for (int r = 0; r < 4; r++) {
+            __m256i p = _mm256_mul_epu32(m0, c0[r]), q = _mm256_mul_epu32(m1, c2[r]);
+            c0[r] = _mm256_xor_si256(_mm256_srli_epi64(q, 32), c1[r]);
+            c2[r] = _mm256_xor_si256(_mm256_srli_epi64(p, 32), c3[r]);
+            c0[r] = _mm256_xor_si256(c0[r], _mm256_set1_epi64x(k0));
+            c2[r] = _mm256_xor_si256(c2[r], _mm256_set1_epi64x(k1));
+            c1[r] = q;
+            c3[r] = p;
         }
-        a = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);        /* words 0 and 1 */
-        b = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);        /* words 2 and 3 */
-        c0 = _mm256_unpacklo_epi64(a, b);                                   /* counters 0, 2 */
-        c1 = _mm256_unpackhi_epi64(a, b);                                   /* counters 1, 3 */
-        a = _mm256_permute2x128_si256(c0, c1, 0x20);
-        b = _mm256_permute2x128_si256(c0, c1, 0x31);
-        memcpy(words + 4 * done, &a, 32);
-        memcpy(words + 4 * done + 8, &b, 32);
+    PE__UNROLL for (int r = 0; r < 4; r++) {
+        __m256i a = _mm256_blend_epi32(c0[r], _mm256_slli_epi64(c1[r], 32), 0xAA);  /* words 0, 1 */
+        __m256i b = _mm256_blend_epi32(c2[r], _mm256_slli_epi64(c3[r], 32), 0xAA);  /* words 2, 3 */
+        __m256i even = _mm256_unpacklo_epi64(a, b), odd = _mm256_unpackhi_epi64(a, b);  /* counters */
+        a = _mm256_permute2x128_si256(even, odd, 0x20);
+        b = _mm256_permute2x128_si256(even, odd, 0x31);
+        memcpy(words + 16 * r, &a, 32);
+        memcpy(words + 16 * r + 8, &b, 32);
     }
 }
 
-/* The same with all eight counters in one register. (The maskz forms are plain ones to the machine;
-   g++ 12 warns of the others, whose unused operand is "undefined".)                              */
-PE__AVX512 static void pe__random_avx512(uint32_t words[32], uint64_t seed, uint32_t step,
+/* The same with eight counters in a register. (The maskz forms are plain ones to the machine; g++ 12
+   warns of the others, whose unused operand is "undefined".)                                     */
+PE__AVX512 static void pe__random_avx512(uint32_t words[PE__AT_ONCE], uint64_t seed, uint32_t step,
                                          uint32_t site, uint64_t block)
 {
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
@@ -8251,25 +8263,33 @@ PE__AVX512 static void pe__random_avx512(uint32_t words[32], uint64_t seed, uint
                   upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
     const __mmask8 all = 0xFF;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64((long long)block),
-                                  _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
-    __m512i c1 = _mm512_maskz_srli_epi64(all, c0, 32), a, b;
-    __m512i c2 = _mm512_set1_epi64(step), c3 = _mm512_set1_epi64(site);
-    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-        __m512i p = _mm512_maskz_mul_epu32(all, m0, c0), q = _mm512_maskz_mul_epu32(all, m1, c2);
-        c0 = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, q, 32), c1,   /* a ^ b ^ c */
-                                       _mm512_set1_epi64(k0), 0x96);
-        c2 = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, p, 32), c3,
-                                       _mm512_set1_epi64(k1), 0x96);
-        c1 = q;
-        c3 = p;
+    __m512i c0[2], c1[2], c2[2], c3[2];
+    PE__UNROLL for (int r = 0; r < 2; r++) {
+        c0[r] = _mm512_add_epi64(_mm512_set1_epi64((long long)block + 8 * r),
+                                 _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+        c1[r] = _mm512_maskz_srli_epi64(all, c0[r], 32);
+        c2[r] = _mm512_set1_epi64(step);
+        c3[r] = _mm512_set1_epi64(site);
     }
-    a = _mm512_mask_blend_epi32(0xAAAA, c0, _mm512_maskz_slli_epi64(all, c1, 32)); /* words 0, 1 */
-    b = _mm512_mask_blend_epi32(0xAAAA, c2, _mm512_maskz_slli_epi64(all, c3, 32)); /* words 2, 3 */
-    c0 = _mm512_maskz_unpacklo_epi64(all, a, b);                        /* counters 0, 2, 4, 6 */
-    c1 = _mm512_maskz_unpackhi_epi64(all, a, b);                        /* counters 1, 3, 5, 7 */
-    _mm512_storeu_si512(words,      _mm512_permutex2var_epi64(c0, lower, c1));
-    _mm512_storeu_si512(words + 16, _mm512_permutex2var_epi64(c0, upper, c1));
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        PE__UNROLL for (int r = 0; r < 2; r++) {
+            __m512i p = _mm512_maskz_mul_epu32(all, m0, c0[r]);
+            __m512i q = _mm512_maskz_mul_epu32(all, m1, c2[r]);
+            c0[r] = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, q, 32), c1[r],
+                                              _mm512_set1_epi64(k0), 0x96);         /* a ^ b ^ c */
+            c2[r] = _mm512_ternarylogic_epi64(_mm512_maskz_srli_epi64(all, p, 32), c3[r],
+                                              _mm512_set1_epi64(k1), 0x96);
+            c1[r] = q;
+            c3[r] = p;
+        }
+    PE__UNROLL for (int r = 0; r < 2; r++) {
+        __m512i a = _mm512_mask_blend_epi32(0xAAAA, c0[r], _mm512_maskz_slli_epi64(all, c1[r], 32));
+        __m512i b = _mm512_mask_blend_epi32(0xAAAA, c2[r], _mm512_maskz_slli_epi64(all, c3[r], 32));
+        __m512i even = _mm512_maskz_unpacklo_epi64(all, a, b);          /* counters 0, 2, 4, 6 */
+        __m512i odd = _mm512_maskz_unpackhi_epi64(all, a, b);           /* counters 1, 3, 5, 7 */
+        _mm512_storeu_si512(words + 32 * r,      _mm512_permutex2var_epi64(even, lower, odd));
+        _mm512_storeu_si512(words + 32 * r + 16, _mm512_permutex2var_epi64(even, upper, odd));
+    }
 }
 #endif
 
@@ -8324,11 +8344,11 @@ static int pe__tier(void)
 }
 static const pe__kernels *pe__kernels_now(void) { return &pe__tiers[pe__tier()]; }
 
-/* n words, rounded up to whole batches of 32 */
+/* n words, rounded up to whole batches */
 static void pe__random_words(uint32_t *words, size_t n, const posenc_dropout *how, uint64_t block)
 {
     pe__random *random = pe__kernels_now()->random;
-    for (size_t at = 0; at < n; at += 32)
+    for (size_t at = 0; at < n; at += PE__AT_ONCE)
         random(words + at, how->seed, how->step, how->site, block + at / 4);
 }
 
