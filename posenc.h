@@ -715,7 +715,8 @@ typedef struct posenc_attention {           /* all zero: plain full attention, s
     int threads;                            /* 0: 1. Scratch is needed for each                   */
 } posenc_attention;
 
-/* elements of scratch for either direction; bytes never grow with Tq*Tk                          */
+/* elements of scratch for either direction, with `how` as it will be used; they never grow with
+   Tq*Tk                                                                                          */
 POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D,
                                            const posenc_attention *how);
 /* Tiled: no (Tq,Tk) matrix is ever stored. lse (B,H,Tq), the log of each row's sum, is saved.    */
@@ -1921,16 +1922,21 @@ PE__STAMPED(mask, (posenc_float *y, const posenc_float *x, const uint32_t *word,
 
 /* y = x or 0 for n consecutive indices from first on; the first word of a block of four may belong
    to an index before it */
-static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
-                            const posenc_dropout *how, uint64_t first)
+static void pe__dropout_words(posenc_float *y, const posenc_float *x, const uint32_t *word, int n,
+                              const posenc_dropout *how)
 {
     posenc_float grow = how->rate < 1 ? PE__F(1 / (1 - how->rate)) : 0;
     double limit = how->rate * 4294967296.0;
-    uint32_t threshold = limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu, words[PE__WORDS];
+    pe__mask(y, x, word, limit < 4294967295.0 ? (uint32_t)limit : 0xFFFFFFFFu, grow, n);
+}
+static void pe__dropout_run(posenc_float *y, const posenc_float *x, size_t n,
+                            const posenc_dropout *how, uint64_t first)
+{
+    uint32_t words[PE__WORDS];
     for (size_t at = 0; at < n;) {
         size_t skip = (size_t)((first + at) & 3), count = pe__least(n - at, PE__WORDS - skip);
         pe__random_words(words, skip + count, how, (first + at) >> 2);
-        pe__mask(y + at, x + at, words + skip, threshold, grow, (int)count);
+        pe__dropout_words(y + at, x + at, words + skip, (int)count, how);
         at += count;
     }
 }
@@ -5026,6 +5032,7 @@ static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns
    and Q and dO of a row of tiles.                                                                */
 typedef struct pe__attention_room {
     posenc_float *q, *k, *Kt, *V, *Vt, *K, *Q, *dO, *S, *dP, *O;
+    uint32_t *words;                                          /* random ones, of a tile           */
 } pe__attention_room;
 
 static size_t pe__packed_floats(int k, int n);
@@ -5055,7 +5062,8 @@ static size_t pe__attention_pieces(pe__attention_room *r, posenc_float *scratch,
     PE__PIECE_OF(dP, PE__TILE_Q * PE__TILE_K);
     PE__PIECE_OF(O,  (size_t)PE__TILE_Q * D);
 #undef PE__PIECE_OF
-    return used;
+    r->words = scratch ? (uint32_t *)(void *)(scratch + used) : NULL;
+    return used + (how->dropout.rate > 0 ? PE__TILE_Q * (PE__TILE_K + 64) + 64 : 0);
 }
 static size_t pe__attention_thread_floats(int Tq, int Tk, int D, const posenc_attention *how)
 {
@@ -5137,13 +5145,30 @@ PE__STAMPED(softmax_more, (posenc_float *S, int keys, posenc_float *top, posenc_
     *top = above;
 }
 
-static void pe__tile_dropout(posenc_float *S, int b, int h, int i0, int rows, int j0, int keys,
-                             const pe__sizes *n, const posenc_attention *how)
+/* The random words of a tile, made once for all that is masked by them. Rows that hold every key lie
+   behind one another in the map, and so do their words; others begin anew.                       */
+enum { PE__WORDS_APART = PE__TILE_K + 64 };
+static void pe__tile_words(uint32_t *words, int b, int h, int i0, int rows, int j0, int keys,
+                           const pe__sizes *n, const posenc_attention *how)
 {
+    int whole = keys == n->Tk, runs = whole ? 1 : rows;
     if (how->dropout.rate <= 0) return;
-    for (int i = 0; i < rows; i++)
-        pe__dropout_run(S + i * PE__TILE_K, S + i * PE__TILE_K, (size_t)keys, &how->dropout,
-                        pe__map_index(b, h, i0 + i, j0, n, how));
+    for (int i = 0; i < runs; i++) {
+        uint64_t first = pe__map_index(b, h, i0 + i, j0, n, how);
+        pe__random_words(words + i * PE__WORDS_APART, (size_t)((whole ? rows : 1) * keys) + (first & 3),
+                         &how->dropout, first >> 2);
+    }
+}
+static void pe__tile_dropout(posenc_float *S, const uint32_t *words, int b, int h, int i0, int rows,
+                             int j0, int keys, const pe__sizes *n, const posenc_attention *how)
+{
+    int whole = keys == n->Tk;
+    if (how->dropout.rate <= 0) return;
+    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
+        uint64_t first = pe__map_index(b, h, i0 + (whole ? 0 : i), j0, n, how);
+        const uint32_t *own = words + (first & 3) + i * (whole ? keys : PE__WORDS_APART);
+        pe__dropout_words(S, S, own, keys, &how->dropout);
+    }
 }
 
 /* one row of tiles: queries i0.. of head h */
@@ -5161,7 +5186,8 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, i
         for (int i = 0; i < rows; i++)
             pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D,
                              n->D);
-        pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
+        pe__tile_words(r.words, b, h, i0, rows, j0, keys, n, how);
+        pe__tile_dropout(r.S, r.words, b, h, i0, rows, j0, keys, n, how);
         pe__product_packed(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1,
                            pe__along_at(r.V, j0, n), 1);
     }
@@ -5239,9 +5265,10 @@ static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, int b, i
     pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
     pe__product_packed(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
                        pe__across_at(r.Vt, j0, n), 0);                              /* dP  = dO V' */
-    pe__tile_dropout(r.dP, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_words(r.words, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_dropout(r.dP, r.words, b, h, i0, rows, j0, keys, n, how);
     pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP */
-    pe__tile_dropout(r.S, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_dropout(r.S, r.words, b, h, i0, rows, j0, keys, n, how);
     pe__product_packed(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
                        r.dO, 1);                                                   /* dV += P' dO */
     for (int i = 0; i < rows; i++) {
@@ -5645,6 +5672,7 @@ static posenc_attention pe__attention_shape(const posenc_model *m)
     how.threads = m->c.threads;
     how.bias = m->biased ? &some_bias : NULL;
     how.past = how.future = m->span;
+    how.dropout.rate = m->c.dropout_attention;
     if (m->turner >= 0) how.q_turns = how.k_turns = &some_turns;
     return how;
 }
