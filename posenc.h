@@ -3278,17 +3278,64 @@ static void pe__turn_by(double *angle, double *length, const double *pos, int r,
     if (by->growth) *length += by->growth[i] * (p - by->center);
 }
 
+/* Sine and cosine of an angle below a million quarter turns: r, what is left of it after n whole quarter
+   turns, is exact, because a quarter turn is taken away in three parts, the first two so short that n
+   times them fits into a double; then the series, and n mod 4 says which of the two is which.    */
+PE__INLINE void pe__sine_and_cosine(double *sine, double *cosine, double angle)
+{
+    const double round = 6755399441055744.0;                                           /* 1.5 * 2^52 */
+    double shifted = angle * 0.63661977236758134 + round, n = shifted - round, r, z, s, c;
+    int64_t quarter;
+    memcpy(&quarter, &shifted, sizeof quarter);
+    r = angle - n * 1.5707963267341256;
+    r = r - n * 6.0771005063039659e-11;
+    r = r - n * 2.0222662487959506e-21;
+    z = r * r;
+    s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880
+          + z * (-1.0 / 39916800)))));
+    c = 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800
+          + z * (1.0 / 479001600))))));
+    *sine   = (quarter & 1 ? c : s) * (double)(1 - (quarter & 2));
+    *cosine = (quarter & 1 ? s : c) * (double)(1 - ((quarter + 1) & 2));
+}
+PE__STAMPED(turn_table, (posenc_float *cosine, posenc_float *sine, const double *angle, const double *m,
+                         int n), (cosine, sine, angle, m, n))
+{
+    PE__EACH for (int i = 0; i < n; i++) {
+        double s, c;
+        pe__sine_and_cosine(&s, &c, angle[i]);
+        cosine[i] = PE__F(m[i] * c);
+        sine[i] = PE__F(m[i] * s);
+    }
+}
+/* n <= PE__TURN_RUN of them; larger angles are left to the C library */
+enum { PE__TURN_RUN = 64 };
+static void pe__turn_table_of(posenc_float *cosine, posenc_float *sine, const double *angle,
+                              const double *m, int n)
+{
+    int near = 1;
+    for (int i = 0; i < n; i++) near &= fabs(angle[i]) < 1.6e6;
+    if (near) { pe__turn_table(cosine, sine, angle, m, n); return; }
+    for (int i = 0; i < n; i++) {
+        cosine[i] = PE__F(m[i] * cos(angle[i]));
+        sine[i] = PE__F(m[i] * sin(angle[i]));
+    }
+}
+
 POSENC_DEF void posenc_turns_fill(posenc_turns turns, const double *pos, const posenc_rotation *by)
 {
     POSENC_ASSERT((pos || by->axes <= 1) && by->pairs == turns.pairs);
     PE__PARALLEL
     for (int r = 0; r < turns.rows; r++) {
-        for (int i = 0; i < turns.pairs; i++) {
-            double angle, length, m;
-            pe__turn_by(&angle, &length, pos, r, i, by);
-            m = exp(length);
-            turns.cosine[(size_t)r * turns.pairs + i] = PE__F(m * cos(angle));
-            turns.sine  [(size_t)r * turns.pairs + i] = PE__F(m * sin(angle));
+        for (int from = 0; from < turns.pairs; from += PE__TURN_RUN) {
+            double angle[PE__TURN_RUN], m[PE__TURN_RUN];
+            int n = pe__min(PE__TURN_RUN, turns.pairs - from);
+            size_t at = (size_t)r * turns.pairs + from;
+            for (int i = 0; i < n; i++) {
+                pe__turn_by(&angle[i], &m[i], pos, r, from + i, by);
+                m[i] = m[i] == 0 ? 1 : exp(m[i]);
+            }
+            pe__turn_table_of(turns.cosine + at, turns.sine + at, angle, m, n);
         }
     }
 }
@@ -3398,20 +3445,20 @@ POSENC_DEF void posenc_rope_frequencies(double *frequency, int dim, double base)
 static void pe__rope(posenc_heads x, const posenc_float *scale, const double *pos, int layout,
                      double base, posenc_float direction)
 {
-    enum { RUN = 64 };
     int pairs = x.D / 2, gap = pe__gap(layout, pairs);
     POSENC_ASSERT(x.D % 2 == 0);
     PE__PARALLEL
     for (int t = 0; t < x.T; t++) {
-        for (int from = 0; from < pairs; from += RUN) {
-            posenc_float c[RUN], s[RUN];
-            int to = pe__min(from + RUN, pairs);
+        for (int from = 0; from < pairs; from += PE__TURN_RUN) {
+            posenc_float c[PE__TURN_RUN], s[PE__TURN_RUN];
+            double angle[PE__TURN_RUN], one[PE__TURN_RUN];
+            int to = pe__min(from + PE__TURN_RUN, pairs);
             for (int i = from; i < to; i++) {
-                double angle =
+                angle[i - from] =
                     pe__at(pos, t) * pow(base, -2.0 * i / x.D) * (scale ? (double)scale[i] : 1.0);
-                c[i - from] = PE__F(cos(angle));
-                s[i - from] = PE__F(sin(angle));
+                one[i - from] = 1;
             }
+            pe__turn_table_of(c, s, angle, one, to - from);
             for (int b = 0; b < x.B; b++)
                 for (int h = 0; h < x.H; h++)
                     pe__turn_rows(pe__head(x, b, t, h) + (gap == 1 ? 2 : 1) * from, 0, 1, c, s, 0,

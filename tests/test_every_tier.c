@@ -106,7 +106,7 @@ SUITE(tiers)
 {
     static const char *tier[] = { "avx2", "avx512" };
     static const char row_loops[] = " softmax layernorm rmsnorm relu gelu gelu_tanh silu swiglu dropout "
-                                    "residual crossentropy adamw adam sum_squares ";
+                                    "residual embedding crossentropy rope adamw adam sum_squares ";
     for (int i = 0; i < EVERY_LAYER; i++) {
         char word[64];
         snprintf(word, sizeof word, " %s ", every_layer[i].name);

@@ -236,6 +236,29 @@ TEST nothing_turns_at_zero(const char *text)
     PASS();
 }
 
+/* Our own sine and cosine, on both sides of the angle where the C library takes over, on every tier. */
+TEST sines_and_cosines_are_right_to_the_last_bits(const char *tier)
+{
+    enum { N = 4000 };
+    static posenc_float c[N], sn[N];
+    static double pos[N];
+    const double one = 1;
+    posenc_turns turns = { c, sn, N, 1, 0, 0, POSENC_HALF };
+    posenc_rotation by = { 1, 1, &one, NULL, 0, 1, NULL };
+    if (!posenc_use_tier(tier)) SKIPm("this CPU or this build does not have it");
+    for (int i = 0; i < N; i++)
+        pos[i] = (i % 2 ? -1 : 1) * pow(10, -3 + 10.0 * i / N) * (1 + 0.3 * check_random());
+    pos[0] = 0; pos[1] = 1.6e6; pos[2] = -1.5999999e6; pos[3] = 1048575;
+    for (int i = 4; i < 40; i++) pos[i] = (i - 20) * 0.78539816339744831;           /* the seams */
+    posenc_turns_fill(turns, pos, &by);
+    posenc_use_tier(NULL);
+    for (int i = 0; i < N; i++) {
+        ASSERT_LTE(fabs((double)c[i] - cos(pos[i])), 6e-8);
+        ASSERT_LTE(fabs((double)sn[i] - sin(pos[i])), 6e-8);
+    }
+    PASS();
+}
+
 /* xpos in its center: lengths of 1, the angles of rope */
 TEST xpos_is_rope_in_its_center(void)
 {
@@ -649,6 +672,9 @@ SUITE(turns_keep)
         RUN_TESTp(xpos_scores_do_not_depend_on_the_center, centers[i]);
         label_test("%s", forms[i]);   RUN_TESTp(temperature_rises_and_starts_at_1, forms[i]);
     }
+    label_test("c");      RUN_TESTp(sines_and_cosines_are_right_to_the_last_bits, "c");
+    label_test("avx2");   RUN_TESTp(sines_and_cosines_are_right_to_the_last_bits, "avx2");
+    label_test("avx512"); RUN_TESTp(sines_and_cosines_are_right_to_the_last_bits, "avx512");
     RUN_TEST(xpos_is_rope_in_its_center);
     RUN_TEST(xpos_fades_with_the_distance);
     RUN_TEST(temperatures_match_the_formulas);
