@@ -2357,7 +2357,7 @@ POSENC_DEF double posenc_positions_mrope(double *p, const posenc_block *block, i
             p[0] = next + (text ? i : floor(i / (rows * columns) * step));
             p[1] = next + (text ? i : i / columns % rows);
             p[2] = next + (text ? i : i % columns);
-            top = fmax(top, fmax(p[0], fmax(p[1], p[2])));
+            for (int a = 0; a < 3; a++) if (p[a] > top) top = p[a];
         }
         next = top + 1;
     }
