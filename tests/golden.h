@@ -239,7 +239,10 @@ static inline int golden_close_to(golden_file *f, const char *name, const posenc
     for (size_t first = 0; first < n; first += row) {
         double scale = floor, worst;
         size_t at;
-        for (size_t i = 0; i < row; i++) scale = fmax(scale, fabs((double)expected[first + i]));
+        for (size_t i = 0; i < row; i++) {
+            double size = fabs((double)expected[first + i]);
+            if (size > scale) scale = size;
+        }
         worst = max_abs_diff_at(expected + first, got + first, row, &at);
         if (worst <= tolerance * scale) continue;
         at += first;

@@ -622,7 +622,7 @@ TEST the_drawn_turns_are_what_attention_does(const char *word, int layer)
     for (int i = 0; i < T; i++) pos[i] = i;
     kit_position_temperature(tau, m, pos, T);
     kit_turn_similarity(score, m, layer, T);
-    for (int i = 0; i < T * T; i++) least = fmin(least, (double)score[i]);
+    for (int i = 0; i < T * T; i++) if ((double)score[i] < least) least = (double)score[i];
     for (int i = 4 * T * T - 1; i >= 0; i--)          /* from the end: the heads are alike */
         score[i] = 2 * tau[i / T % T] * score[i % (T * T)];
     ASSERT(off_attention(m, score, layer) <= 1e-5);

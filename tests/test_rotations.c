@@ -409,7 +409,7 @@ TEST keys_turned_again_equal_fresh_ones(const char *before, double length, doubl
     between = turns_for(&two, cosine, sine, T);
     posenc_turns_between(between, new_at, &two.by[1], at, &one.by[1]);
     posenc_turn(posenc_heads_bthd(x, 1, T, H, D), between);
-    for (int n = 0; n < T * H * D; n++) largest = fmax(largest, fabs((double)y[n]));
+    for (int n = 0; n < T * H * D; n++) if (fabs((double)y[n]) > largest) largest = fabs((double)y[n]);
     ASSERT_CLOSE(y, x, T * H * D, 2e-6 * largest);
     PASS();
 }
