@@ -1025,7 +1025,7 @@ POSENC_DEF posenc_status posenc_checkpoint_config(posenc_config *c, char spec[PO
 
 /* ---- [2.11] the machine ---------------------------------------------------------------------- */
 
-/* "c", "avx2", "avx512": the kernels in use, the best this CPU has unless told otherwise.
+/* "c", "avx2", "avx512", "neon": the kernels in use, the best this CPU has unless told otherwise.
    use_tier is for tests: NULL means the best again; returns 0 and changes nothing if the CPU
    lacks it.                                                                                      */
 POSENC_DEF const char *posenc_cpu_tier(void);
@@ -1093,6 +1093,9 @@ POSENC_DEF int posenc_threads(void);
 
 #if !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__x86_64__) && defined(__GNUC__)
 #define PE__X86 1
+#elif !defined(POSENC_NO_SIMD) && !defined(POSENC_DOUBLE) && defined(__aarch64__) && \
+      defined(__GNUC__)
+#define PE__ARM 1
 #endif
 
 /* one spelling of the C library's functions for float and for the double build */
@@ -1294,7 +1297,8 @@ static double pe__normal(uint64_t seed, uint32_t site, uint64_t i)             /
                             stand for the sum of a row, folded in one fixed order
 
    and nothing is fused or reordered, so that all tiers give the same bits, plain C as well (with
-   gcc and clang; another compiler has one lane and rounds in its own order).                     */
+   gcc and clang; another compiler has one lane and rounds in its own order). On 64-bit ARM one copy
+   is enough: NEON is part of every such processor, and the compiler uses it unasked.             */
 
 #if defined(__GNUC__)
 #define PE__INLINE static inline __attribute__((always_inline, unused))
@@ -8165,6 +8169,9 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
 #ifdef PE__X86
 #include <immintrin.h>
 #endif
+#ifdef PE__ARM
+#include <arm_neon.h>
+#endif
 
 #if defined(__clang__)
 #define PE__UNROLL _Pragma("clang loop unroll(full)")
@@ -8281,6 +8288,22 @@ PE__TILE_AVX512(pe__tile_avx512_42, 4, 2)
 PE__TILE_AVX512(pe__tile_avx512_41, 4, 1)
 #endif
 
+#ifdef PE__ARM                      /* 24 sums, 4 vectors of b, 4 numbers of a: all 32 registers */
+#if defined(__clang__)
+#define PE__NEON PE__UNUSED
+#else                      /* gcc would load all numbers of a first and push sums out to the stack */
+#define PE__NEON __attribute__((optimize("no-schedule-insns")))
+#endif
+#define PE__FMA_NEON(x, y, z) vfmaq_f32(z, x, y)
+#define PE__TILE_NEON(NAME, ROWS, VECTORS)                                                         \
+    PE__TILE(NAME, PE__NEON, float32x4_t, vld1q_f32, vst1q_f32, vdupq_n_f32, PE__FMA_NEON,         \
+             vaddq_f32, ROWS, VECTORS, 4)
+PE__TILE_NEON(pe__tile_neon_64, 6, 4)
+PE__TILE_NEON(pe__tile_neon_62, 6, 2)
+PE__TILE_NEON(pe__tile_neon_24, 2, 4)
+PE__TILE_NEON(pe__tile_neon_22, 2, 2)
+#endif
+
 /* ---- [11.2] random words, sixteen counters at a time --------------------------------------------
    Philox as in [3.2], a counter to each 64-bit lane. A multiplication reads only the lower half of
    a lane, so that the upper halves may fill up with rubbish until the words are put together. A round
@@ -8380,6 +8403,10 @@ static const pe__kernels pe__tiers[] = {                       /* from the slowe
                   { pe__tile_avx512_42, pe__tile_avx512_41 } },
       { 12, 4 }, 32, pe__random_avx512 },
 #endif
+#ifdef PE__ARM
+    { "neon", { { pe__tile_neon_64, pe__tile_neon_62 }, { pe__tile_neon_24, pe__tile_neon_22 } },
+      { 6, 2 }, 16, pe__random_c },
+#endif
 };
 enum {
     PE__TIERS = sizeof pe__tiers / sizeof *pe__tiers,
@@ -8392,6 +8419,9 @@ static int pe__tier_runs(int i)
 #ifdef PE__X86
     if (i == 1) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (i == 2) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx2");
+#endif
+#ifdef PE__ARM
+    if (i == 1) return 1;                                            /* every 64-bit ARM has NEON */
 #endif
     return i == 0;
 }

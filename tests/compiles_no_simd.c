@@ -10,10 +10,11 @@ int main(void)
 {
     expect_three_doors();
     EXPECT(strcmp(posenc_cpu_tier(), "c") == 0);
-    EXPECT(!posenc_use_tier("avx2") && !posenc_use_tier("avx512"));
+    EXPECT(!posenc_use_tier("avx2") && !posenc_use_tier("avx512") && !posenc_use_tier("neon"));
     EXPECT(posenc_use_tier("c") && posenc_use_tier(NULL));
     EXPECT(strcmp(posenc_cpu_tier(), "c") == 0);
-#if defined(_IMMINTRIN_H_INCLUDED) || defined(__IMMINTRIN_H)
+#if defined(_IMMINTRIN_H_INCLUDED) || defined(__IMMINTRIN_H) || \
+    defined(_AARCH64_NEON_H_) || defined(__ARM_NEON_H)
     EXPECT(!"an intrinsics header was included");
 #endif
     return expect_end();

@@ -6,6 +6,14 @@
 
 static posenc_float plain[EVERY_ROOM], one[EVERY_ROOM], two[EVERY_ROOM];
 
+/* from the slowest to the fastest; the first is the one whose bits the others must give */
+#if defined(__aarch64__)
+static const char *const simd[] = { "neon" };
+#else
+static const char *const simd[] = { "avx2", "avx512" };
+#endif
+enum { SIMD = sizeof simd / sizeof *simd };
+
 TEST tier_can_be_chosen_and_given_back(void)
 {
     char best[32];
@@ -36,30 +44,17 @@ TEST tier_is_close_to_c(const char *tier, const layer_run *layer)
     PASS();
 }
 
-TEST avx512_gives_the_bits_of_avx2(const layer_run *layer)
+/* For the faster SIMD tiers always. For plain C in loops over rows, which fuse nothing and sum in
+   one order; products join them under POSENC_DETERMINISTIC. */
+TEST tier_gives_the_bits_of_simd(const char *tier, const layer_run *layer)
 {
     size_t n;
-    if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
+    if (!posenc_use_tier(simd[0])) SKIPm("no SIMD in this CPU or this build");
     n = run_layer(layer, one);
-    if (!posenc_use_tier("avx512")) {
+    if (!posenc_use_tier(tier)) {
         posenc_use_tier(NULL);
-        SKIPm("no avx512 in this CPU or this build");
+        SKIPm("this CPU or this build does not have it");
     }
-    memset(two, 0xff, sizeof two);
-    ASSERT_EQ(n, run_layer(layer, two));
-    posenc_use_tier(NULL);
-    ASSERT_MEM_EQ(one, two, n * sizeof *one);
-    PASS();
-}
-
-/* Loops over rows fuse nothing and sum in one order: plain C gives the same bits in every build.
-   Products join them under POSENC_DETERMINISTIC. */
-TEST plain_c_gives_the_bits_of_avx2(const layer_run *layer)
-{
-    size_t n;
-    if (!posenc_use_tier("avx2")) SKIPm("no avx2 in this CPU or this build");
-    n = run_layer(layer, one);
-    posenc_use_tier("c");
     memset(two, 0xff, sizeof two);
     ASSERT_EQ(n, run_layer(layer, two));
     posenc_use_tier(NULL);
@@ -104,35 +99,40 @@ TEST erf_and_tanh_are_right_to_the_last_bits(const char *tier)
 
 SUITE(tiers)
 {
-    static const char *tier[] = { "avx2", "avx512" };
     static const char row_loops[] = " softmax layernorm rmsnorm relu gelu gelu_tanh silu swiglu dropout "
                                     "residual embedding crossentropy rope adamw adam sum_squares ";
     for (int i = 0; i < EVERY_LAYER; i++) {
         char word[64];
         snprintf(word, sizeof word, " %s ", every_layer[i].name);
         if (!strstr(row_loops, word)) continue;
-        label_test("%s", every_layer[i].name);
-        RUN_TESTp(plain_c_gives_the_bits_of_avx2, &every_layer[i]);
+        label_test("c_%s", every_layer[i].name);
+        RUN_TESTp(tier_gives_the_bits_of_simd, "c", &every_layer[i]);
     }
-    label_test("c");      RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "c");
-    label_test("avx2");   RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "avx2");
-    label_test("avx512"); RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "avx512");
-    label_test("c");      RUN_TESTp(exp_is_right_to_the_last_bits, "c");
-    label_test("avx2");   RUN_TESTp(exp_is_right_to_the_last_bits, "avx2");
-    label_test("avx512"); RUN_TESTp(exp_is_right_to_the_last_bits, "avx512");
+    label_test("c");
+    RUN_TESTp(exp_is_right_to_the_last_bits, "c");
+    label_test("c");
+    RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, "c");
+    for (int t = 0; t < SIMD; t++) {
+        label_test("%s", simd[t]);
+        RUN_TESTp(exp_is_right_to_the_last_bits, simd[t]);
+        label_test("%s", simd[t]);
+        RUN_TESTp(erf_and_tanh_are_right_to_the_last_bits, simd[t]);
+    }
     RUN_TEST(tier_can_be_chosen_and_given_back);
-    for (int t = 0; t < 2; t++) {
-        int there = posenc_use_tier(tier[t]);
+    for (int t = 0; t < SIMD; t++) {
+        const char *same = simd[t];                           /* whose bits are those of simd[0] */
+        int there = posenc_use_tier(simd[t]);
         posenc_use_tier(NULL);
-        for (int i = 0; i < (there ? EVERY_LAYER : 1); i++) {      /* one line if it is not there */
-            label_test("%s_%s", tier[t], there ? every_layer[i].name : "at_all");
-            RUN_TESTp(tier_is_close_to_c, tier[t], &every_layer[i]);
-            if (t == 1) { label_test("%s", there ? every_layer[i].name : "at_all");
-                          RUN_TESTp(avx512_gives_the_bits_of_avx2, &every_layer[i]); }
 #ifdef POSENC_DETERMINISTIC
-            if (t == 0) { label_test("%s", there ? every_layer[i].name : "at_all");
-                          RUN_TESTp(plain_c_gives_the_bits_of_avx2, &every_layer[i]); }
+        if (t == 0) same = "c";
 #endif
+        for (int i = 0; i < (there ? EVERY_LAYER : 1); i++) {      /* one line if it is not there */
+            const char *name = there ? every_layer[i].name : "at_all";
+            label_test("%s_%s", simd[t], name);
+            RUN_TESTp(tier_is_close_to_c, simd[t], &every_layer[i]);
+            if (same == simd[0]) continue;
+            label_test("%s_%s", same, name);
+            RUN_TESTp(tier_gives_the_bits_of_simd, same, &every_layer[i]);
         }
     }
 }

@@ -831,13 +831,13 @@ GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
 {
-    static const char *const tiers[] = { "c", "avx2", "avx512" };
+    static const char *const tiers[] = { "c", "avx2", "avx512", "neon" };
     int whole = golden_open(&layers, "tests/golden/layers.safetensors");
     whole &= golden_open(&attentions, "tests/golden/attention.safetensors");
     whole &= golden_open(&encodings, "tests/golden/encodings.safetensors");
     GREATEST_MAIN_BEGIN();
     RUN_SUITE(golden_files);
-    for (int i = 0; i < 3 && whole; i++) {
+    for (int i = 0; i < 4 && whole; i++) {
         tier = tiers[i];
         if (!posenc_use_tier(tier)) continue;
         RUN_SUITE(golden_layers);
