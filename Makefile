@@ -9,6 +9,7 @@
 #   make sanitize   the tests under the address and undefined-behaviour checkers
 #   make threads    the tests under the thread checker
 #   make nosimd     the tests in plain C, without SIMD kernels
+#   make test-arm   the tests compiled for 64-bit ARM and run under qemu
 #   make matrix     compile under every compiler, standard, level and switch there is here
 #   make golden     make the golden values in tests/golden/ again (Python with torch)
 #   make clean      remove build/
@@ -152,6 +153,22 @@ threads:
 nosimd:
 	@$(AGAIN) test WITH_DEMOS=0 BUILD=$(BUILD)/nosimd CFLAGS="$(CFLAGS) -DPOSENC_NO_SIMD"
 
+# Another processor, emulated: the compiler of ARM_CC, the programs static so that qemu needs none of
+# that processor's libraries. The C++ test takes part where there is a C++ compiler for it.
+ARM_CC  ?= aarch64-linux-gnu-gcc
+ARM_CXX ?= aarch64-linux-gnu-g++
+ARM_RUN ?= qemu-aarch64
+test-arm:
+	@if test '$(call probe,$(ARM_CC) -static -x c,<math.h>,)' = 1 && \
+	    command -v $(firstword $(ARM_RUN)) >/dev/null; then \
+	    RUN="$(ARM_RUN)" TIME_LIMIT=$${TIME_LIMIT:-900} $(AGAIN) test WITH_DEMOS=0 OPENMP=0 \
+	      CC="$(ARM_CC)" CXX="$(ARM_CXX)" LDFLAGS="$(LDFLAGS) -static" BUILD=$(BUILD)/arm \
+	      CXXTEST=$(call probe,$(ARM_CXX) -static -std=c++11 -x c++,<cmath>,); \
+	else \
+	    echo "skipped: make test-arm needs $(ARM_CC) with its C library and $(firstword $(ARM_RUN))" \
+	      "(Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)"; \
+	fi
+
 matrix:
 	@BUILD=$(BUILD)/matrix sh tests/matrix.sh
 
@@ -198,4 +215,5 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo walkthrough bench pictures programs test sanitize threads nosimd matrix golden stb-flags stb-fetch help clean always
+.PHONY: all demo walkthrough bench pictures programs test sanitize threads nosimd test-arm matrix golden stb-flags \
+        stb-fetch help clean always
