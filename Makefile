@@ -17,6 +17,7 @@
 #
 # Switch things over: make CC=clang   make OPT="-O1 -g"   make CFLAGS=-Werror
 #                     make PYTHON=/folder/python   make BUILD=build/mine   make V=1 (show commands)
+# Switch things on:   make CBLAS=1 (large products by OpenBLAS or another BLAS with cblas.h)
 # Switch things off:  make OPENMP=0   make STB=0   make GREATEST=0
 # Point to a folder:  make STB=/folder/of/stb_image_write.h   make GREATEST=/folder/of/greatest.h
 
@@ -29,14 +30,23 @@ Q       = $(if $(V),,@)
 
 # ---- what is on this machine --------------------------------------------------------------------
 # A probe compiles a tiny program and answers 1 or 0; every answer can be given by hand instead.
-# $(call probe,compiler and flags,header to include,statement in main)
+# $(call probe,compiler and flags,header to include,statement in main,libraries)
 hash := \#
 probe = $(shell t=$$(mktemp) && printf '$(hash)include $(2)\nint main(void){$(3);return 0;}\n' | \
-          $(1) - -o $$t >/dev/null 2>&1 && echo 1 || echo 0; rm -f $$t)
+          $(1) - -o $$t $(4) >/dev/null 2>&1 && echo 1 || echo 0; rm -f $$t)
 has   = $(if $(shell command -v $(1) 2>/dev/null),yes,no)
 
 ifndef OPENMP
 OPENMP := $(call probe,$(CC) -fopenmp -x c,<omp.h>,return omp_get_max_threads() < 1)
+endif
+# The library that has cblas.h's functions, or 0.
+cblas_in = $(if $(filter 1,$(call probe,$(CC) -x c,<cblas.h>,void *volatile p = (void *)cblas_sgemm; \
+             return !p,$(1))),$(1))
+ifndef CBLAS_LIB
+CBLAS_LIB := $(or $(call cblas_in,-lopenblas),$(call cblas_in,-lcblas),0)
+endif
+ifeq ($(CBLAS)$(CBLAS_LIB),10)
+$(error make CBLAS=1 needs a BLAS with cblas.h, for instance Debian's libopenblas-dev)
 endif
 ifndef CXXTEST
 CXXTEST := $(call probe,$(CXX) -std=c++11 -x c++,<cmath>,)
@@ -54,16 +64,17 @@ else ifneq ($(STB),0)
 STB_FLAGS = $(or $(call stb_in,-isystem $(STB)),$(error There is no stb_image_write.h in $(STB)))
 endif
 
-COMMON  = $(OPT) $(WARN) -I. $(if $(filter 1,$(OPENMP)),-fopenmp)
+COMMON  = $(OPT) $(WARN) -I. $(if $(filter 1,$(OPENMP)),-fopenmp) $(if $(filter 1,$(CBLAS)),-DPOSENC_CBLAS)
 FLAGS   = $(STD) $(COMMON) $(CFLAGS)
-LIBS    = $(LDFLAGS) -lm $(LDLIBS)
+LIBS    = $(LDFLAGS) $(if $(filter 1,$(CBLAS)),$(CBLAS_LIB)) -lm $(LDLIBS)
 TESTING = -Itests -Idemos -pthread \
           $(if $(filter 0,$(GREATEST)),-DCHECK_STAND_IN,$(if $(GREATEST),-I$(GREATEST)))
 
 # ---- what there is to build: every .c is one program ---------------------------------------------
 KIT     := $(wildcard demos/*/*.h)
 DEMOS   := $(patsubst demos/%.c,$(BUILD)/%,$(sort $(wildcard demos/*.c)))
-DROPINS := $(patsubst tests/%.c,$(BUILD)/%,$(filter-out %_twice_b.c,$(sort $(wildcard tests/compiles_*.c))))
+DROPINS := $(patsubst tests/%.c,$(BUILD)/%,$(filter-out %_twice_b.c \
+             $(if $(filter 0,$(CBLAS_LIB)),%_cblas.c),$(sort $(wildcard tests/compiles_*.c))))
 TESTS   := $(patsubst tests/%.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 NEEDED  := posenc.h $(wildcard tests/*.h tests/golden/*.h) $(BUILD)/flags
 SAY      = @echo "  building $@"
@@ -102,7 +113,7 @@ $(BUILD)/posenc.o $(BUILD)/posenc_double.o: tests/posenc.c $(NEEDED)
 
 $(filter-out %_static %_twice_a,$(DROPINS)): $(BUILD)/%: tests/%.c $(NEEDED)
 	$(SAY)
-	$(Q)rm -f $@; $(CC) $(FLAGS) $< -o $@ $(LIBS)
+	$(Q)rm -f $@; $(CC) $(FLAGS) $< -o $@ $(if $(filter %_cblas,$@),$(CBLAS_LIB)) $(LIBS)
 
 $(BUILD)/compiles_static: tests/compiles_static.c $(NEEDED)
 	$(SAY)
@@ -129,9 +140,10 @@ $(BUILD)/flags: always
 WITH_DEMOS = 1
 RUNNABLE   = $(TESTS) $(DROPINS) $(if $(filter 1,$(CXXTEST)),$(BUILD)/compiles_as_cpp) \
              $(if $(filter 1,$(WITH_DEMOS)),$(BUILD)/test_demos)
-NOT_HERE   = $(if $(filter 0,$(CXXTEST)),'skip:compiles_as_cpp:no C++ compiler ($(CXX))')
+NOT_HERE   = $(if $(filter 0,$(CXXTEST)),'skip:compiles_as_cpp:no C++ compiler ($(CXX))') \
+             $(if $(filter 0,$(CBLAS_LIB)),'skip:compiles_cblas:no BLAS with cblas.h')
 SMOKE      = $(if $(filter 1,$(WITH_DEMOS)),$(DEMOS))
-AGAIN      = $(MAKE) --no-print-directory OPENMP=$(OPENMP) CXXTEST=$(CXXTEST)
+AGAIN      = $(MAKE) --no-print-directory OPENMP=$(OPENMP) CXXTEST=$(CXXTEST) CBLAS_LIB=$(CBLAS_LIB)
 
 programs: $(RUNNABLE) $(SMOKE)
 
@@ -144,10 +156,11 @@ sanitize:
 	@$(AGAIN) test WITH_DEMOS=0 BUILD=$(BUILD)/sanitize \
 	  OPT="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
 
-# The thread checker does not understand OpenMP's own locks, so OpenMP is off; the tests start threads
-# themselves. It also needs memory laid out as it expects, hence setarch where there is one.
+# The thread checker does not understand the locks of OpenMP and of OpenBLAS, so both run one thread;
+# the tests start threads themselves. It also needs memory laid out as it expects, hence setarch where
+# there is one.
 threads:
-	@RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" $(AGAIN) test WITH_DEMOS=0 OPENMP=0 \
+	@OPENBLAS_NUM_THREADS=1 RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" $(AGAIN) test WITH_DEMOS=0 OPENMP=0 \
 	  BUILD=$(BUILD)/threads OPT="-O1 -g -fsanitize=thread"
 
 nosimd:
@@ -161,7 +174,7 @@ ARM_RUN ?= qemu-aarch64
 test-arm:
 	@if test '$(call probe,$(ARM_CC) -static -x c,<math.h>,)' = 1 && \
 	    command -v $(firstword $(ARM_RUN)) >/dev/null; then \
-	    RUN="$(ARM_RUN)" TIME_LIMIT=$${TIME_LIMIT:-900} $(AGAIN) test WITH_DEMOS=0 OPENMP=0 \
+	    RUN="$(ARM_RUN)" TIME_LIMIT=$${TIME_LIMIT:-900} $(AGAIN) test WITH_DEMOS=0 OPENMP=0 CBLAS=0 CBLAS_LIB=0 \
 	      CC="$(ARM_CC)" CXX="$(ARM_CXX)" LDFLAGS="$(LDFLAGS) -static" BUILD=$(BUILD)/arm \
 	      CXXTEST=$(call probe,$(ARM_CXX) -static -std=c++11 -x c++,<cmath>,); \
 	else \
@@ -210,7 +223,7 @@ help:
 	  "python with torch" \
 	  "$(shell $(PYTHON) -c 'import importlib.util as u; print("yes" if u.find_spec("torch") else "no")' \
 	    2>/dev/null || echo no)," \
-	  "mpi $(call has,mpicc), nvcc $(call has,nvcc)"
+	  "cblas $(if $(filter 0,$(CBLAS_LIB)),no,yes), mpi $(call has,mpicc), nvcc $(call has,nvcc)"
 
 clean:
 	rm -rf build

@@ -42,6 +42,7 @@
      POSENC_NO_SIMD              plain C only
      POSENC_DETERMINISTIC        the plain C tier uses fmaf() and joins the SIMD tiers bit for bit
      POSENC_DOUBLE               posenc_float is double: slow, for gradient checks
+     POSENC_CBLAS                large products by the BLAS you link (cblas.h): no promise on bits
 
    PROMISES
      - Same binary, same seed: same bits, for any number of threads. AVX2 and AVX-512 agree too.
@@ -8639,6 +8640,35 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
     } while (p < k);
 }
 
+#ifdef POSENC_CBLAS
+#include <cblas.h>
+#ifdef POSENC_DOUBLE
+#define PE__GEMM cblas_dgemm
+#else
+#define PE__GEMM cblas_sgemm
+#endif
+
+/* The same by BLAS, where it is worth the call and BLAS can say it: one of the strides of each side
+   is 1 and the other at least a row long. Returns 0 if it is not and nothing was done. A bias goes
+   into c first, to be added to.                                                                  */
+static int pe__blas(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
+                    ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                    const posenc_float *bias, int add)
+{
+    int a_straight = a_col == 1 && a_row >= k, b_straight = b_col == 1 && b_row >= n;
+    ptrdiff_t a_step = a_straight ? a_row : a_col, b_step = b_straight ? b_row : b_col;
+    if ((double)m * n * k < 1e6 || a_step > INT_MAX || b_step > INT_MAX) return 0;
+    if (!a_straight && (a_row != 1 || a_col < m)) return 0;
+    if (!b_straight && (b_row != 1 || b_col < k)) return 0;
+    for (int i = 0; i < m && bias && !add; i++)
+        memcpy(c + (size_t)i * n, bias, (size_t)n * sizeof *c);
+    PE__GEMM(CblasRowMajor, a_straight ? CblasNoTrans : CblasTrans,
+             b_straight ? CblasNoTrans : CblasTrans, m, n, k, 1, a, (int)a_step, b, (int)b_step,
+             PE__F(bias || add), c, n);
+    return 1;
+}
+#endif
+
 /* Cuts c into blocks, each with one owner. The cut does not touch the order of any sum, so it may be as
    it likes: rows as long as every thread gets some, since a thread that works on the same rows in every
    layer finds them in its own cache; otherwise columns. ROWS rows of a, PE__DEPTH deep, stay in the
@@ -8666,6 +8696,9 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
     int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads();   /* too small for a second thread */
     pe__shares x;
     if (m < 1 || n < 1) return;
+#ifdef POSENC_CBLAS
+    if (pe__blas(c, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add)) return;
+#endif
     x = pe__shares_of(m, n, pe__kernels_now()->columns, threads);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
