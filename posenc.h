@@ -579,7 +579,7 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
 
 /* The same products with x, w and dy rounded to bfloat16 on the way in (8 bits of mantissa instead of
    24) and sums in float, where the processor has a unit for it; elsewhere they are the functions above.
-   scratch: posenc_bf16_scratch(R, in, out) elements. unit: "avx512_bf16", or "none".             */
+   scratch: posenc_bf16_scratch(R, in, out) elements. unit: "amx", "avx512_bf16", or "none".      */
 #define POSENC_BF16_PRODUCTS 1
 POSENC_DEF const char *posenc_bf16_unit(void);
 POSENC_DEF size_t posenc_bf16_scratch(int R, int in, int out);
@@ -8676,13 +8676,13 @@ static int pe__blas(posenc_float *c, int m, int n, int k, const posenc_float *a,
    small part of it only.                                                                         */
 typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
 
-static pe__shares pe__shares_of(int m, int n, int width, int threads)
+static pe__shares pe__shares_of(int m, int n, int width, int threads, int unit)
 {
-    enum { ROWS = 480, UNIT = 12 };                      /* UNIT: a multiple of every tile's rows */
-    int by_rows = m >= 4 * UNIT * threads, share = ROWS * (by_rows ? threads : 1);
+    enum { ROWS = 480 };                                 /* unit: a multiple of the tile's rows */
+    int by_rows = m >= 4 * unit * threads, share = ROWS * (by_rows ? threads : 1);
     pe__shares x;
     x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
-    x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + UNIT - 1) / UNIT) * UNIT;
+    x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + unit - 1) / unit) * unit;
     x.blocks = (m + x.rows - 1) / x.rows;
     x.columns = by_rows ? n : ((n + width - 1) / width + threads - 1) / threads * width;
     x.groups = (n + x.columns - 1) / x.columns;
@@ -8699,7 +8699,7 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
 #ifdef POSENC_CBLAS
     if (pe__blas(c, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add)) return;
 #endif
-    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads);
+    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads, 12);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
         int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
@@ -8751,10 +8751,95 @@ PE__TILE_BF16(pe__tile_bf16_c2, 12, 2)
 PE__TILE_BF16(pe__tile_bf16_c1, 12, 1)
 PE__TILE_BF16(pe__tile_bf16_42, 4, 2)
 PE__TILE_BF16(pe__tile_bf16_41, 4, 1)
-static const pe__kernels pe__bf16_kernels = {
-    "avx512_bf16", { { pe__tile_bf16_c2, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
-    { 12, 4 }, 32, pe__random_c
+
+/* AMX has eight registers of 16 rows of 64 bytes. Four hold 32 x 32 sums, two hold 32 rows of a, 16 words
+   each, two hold 16 words of 32 columns of b; one instruction adds 16 x 16 sums of 32 products. The
+   words lie as above, so that the same packing serves. A test may bring functions that do the same, for
+   machines that cannot.                                                                          */
+#ifndef PE__AMX_ZERO
+#define PE__AMX_TARGET          __attribute__((target("amx-tile,amx-bf16")))
+#define PE__AMX_BEGIN(c)        _tile_loadconfig(c)
+#define PE__AMX_END()           _tile_release()
+#define PE__AMX_ZERO(t)         _tile_zero(t)
+#define PE__AMX_LOAD(t, p, row) _tile_loadd(t, p, (size_t)(row) * 4)
+#define PE__AMX_DOT(t, a, b)    _tile_dpbf16ps(t, a, b)
+#define PE__AMX_STORE(t, p, row) _tile_stored(t, p, (size_t)(row) * 4)
+#endif
+#define PE__AMX_START(t, i, j) do {                                                                \
+    if (base) PE__AMX_LOAD(t, base + (i) * base_row + (j), base_row);                              \
+    else      PE__AMX_ZERO(t); } while (0)
+PE__AMX_TARGET static void pe__tile_amx(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                                        const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
+                                        const posenc_float *base, ptrdiff_t base_row)
+{
+    (void)a_col;
+    PE__AMX_START(0, 0, 0);
+    PE__AMX_START(1, 0, 16);
+    PE__AMX_START(2, 16, 0);
+    PE__AMX_START(3, 16, 16);
+    for (int p = 0; p < k; p += 16) {                       /* k is a multiple of 16: zeros behind */
+        PE__AMX_LOAD(4, a + p, a_row);
+        PE__AMX_LOAD(5, a + p + 16 * a_row, a_row);
+        PE__AMX_LOAD(6, b + (ptrdiff_t)p * 32, 32);
+        PE__AMX_LOAD(7, b + (ptrdiff_t)p * 32 + 16, 32);
+        PE__AMX_DOT(0, 4, 6);
+        PE__AMX_DOT(1, 4, 7);
+        PE__AMX_DOT(2, 5, 6);
+        PE__AMX_DOT(3, 5, 7);
+    }
+    PE__AMX_STORE(0, c, c_row);
+    PE__AMX_STORE(1, c + 16, c_row);
+    PE__AMX_STORE(2, c + 16 * c_row, c_row);
+    PE__AMX_STORE(3, c + 16 * c_row + 16, c_row);
+}
+
+static const pe__kernels pe__bf16_units[] = {
+    { "avx512_bf16", { { pe__tile_bf16_c2, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
+      { 12, 4 }, 32, pe__random_c },
+    { "amx", { { pe__tile_amx, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
+      { 32, 4 }, 32, pe__random_c }
 };
+
+/* Each thread says how large its registers are to be: palette 1, all of 16 rows of 64 bytes.     */
+PE__AMX_TARGET static void pe__amx_begin(void)
+{
+    unsigned char config[64] = {0};
+    config[0] = 1;
+    for (int t = 0; t < 8; t++) { config[16 + 2 * t] = 64; config[48 + t] = 16; }
+    PE__AMX_BEGIN(config);
+}
+PE__AMX_TARGET static void pe__amx_end(void) { PE__AMX_END(); }
+
+/* Is it there, does the system keep its registers, and may this process use them? Linux wants to be asked;
+   the answer holds for the process. Leaves 1D and 1E, which virtual machines may hide, are not needed. */
+#if defined(__linux__) && !defined(PE__AMX_HERE)
+#include <cpuid.h>
+#ifdef __cplusplus
+#include <unistd.h>
+#else
+long syscall(long, ...);                                       /* -std=c99 hides the declaration */
+#endif
+static int pe__amx_asked(void)
+{
+    enum { TILE = 1 << 24, BF16 = 1 << 22, OSXSAVE = 1 << 27, ARCH_PRCTL = 158, ASK = 0x1023, DATA = 18 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & BF16)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & (3u << 17)) != 3u << 17) return 0;
+    return syscall(ARCH_PRCTL, ASK, DATA) == 0;
+}
+static int pe__amx_here(void)
+{
+    static int answer;                                         /* 0: not asked yet, 1: no, 2: yes */
+    int known = PE__READ(answer);
+    if (!known) { known = pe__amx_asked() ? 2 : 1; PE__WRITE(answer, known); }
+    return known == 2;
+}
+#define PE__AMX_HERE() pe__amx_here()
+#elif !defined(PE__AMX_HERE)
+#define PE__AMX_HERE() 0
+#endif
 
 /* the upper half of a float, rounded to nearest, ties to even; a NaN keeps a bit of its mantissa */
 PE__INLINE uint32_t pe__rounded(float x)
@@ -8826,11 +8911,11 @@ static void pe__words_sliver(float *to, const float *b, ptrdiff_t b_row, ptrdiff
     pe__words(to, 32, 0, b, b_col, b_row, columns, k);
 }
 
-static void pe__bf16_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k, const float *a,
-                           const float *b, const posenc_float *bias, int add)
+static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                           const float *a, const float *b, const posenc_float *bias, int add)
 {
-    const pe__kernels *now = &pe__bf16_kernels;
-    int pairs = pe__bf16_pairs(k);
+    int pairs = pe__bf16_pairs(k), amx = now == &pe__bf16_units[1];
+    if (amx) pe__amx_begin();
     for (int p = 0; p < pairs; p += PE__DEPTH)
         for (int j = 0; j < n; j += now->columns) {
             int columns = pe__min(now->columns, n - j), to_c = p > 0 || add;
@@ -8846,18 +8931,20 @@ static void pe__bf16_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k
             x.base_row = to_c ? c_row : 0;
             pe__sliver_run(now, x, m, columns, now->columns);
         }
+    if (amx) pe__amx_end();
 }
-static int pe__bf16_here(void)
+static const pe__kernels *pe__bf16_now(void)                                  /* NULL: there is none */
 {
-    return pe__tier() == 2 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512vl");
+    if (pe__tier() != 2 || !__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw")
+        || !__builtin_cpu_supports("avx512vl")) return NULL;
+    return &pe__bf16_units[PE__AMX_HERE() ? 1 : 0];
 }
 #endif
 
 POSENC_DEF const char *posenc_bf16_unit(void)
 {
 #ifdef PE__BF16
-    if (pe__bf16_here()) return pe__bf16_kernels.name;
+    if (pe__bf16_now()) return pe__bf16_now()->name;
 #endif
     return "none";
 }
@@ -8871,8 +8958,9 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
     int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART, slivers = (n + 31) / 32;
     int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads(), runs = (m + SOME - 1) / SOME;
     posenc_float *packed = scratch + (size_t)m * width;
-    if (pe__bf16_here() && m > 0 && n > 0 && k > 0) {
-        pe__shares x = pe__shares_of(m, n, 32, threads);
+    const pe__kernels *now = pe__bf16_now();
+    if (now && m > 0 && n > 0 && k > 0) {
+        pe__shares x = pe__shares_of(m, n, 32, threads, now->rows[0]);
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < runs + slivers; u++) {
             int i = u * SOME, j = (u - runs) * 32;
@@ -8884,8 +8972,8 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < x.blocks * x.groups; u++) {
             int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
-            pe__bf16_block(c + (size_t)i * n + j, n, pe__min(x.rows, m - i), pe__min(x.columns, n - j),
-                           k, scratch + (size_t)i * width, packed + (size_t)j * pairs,
+            pe__bf16_block(now, c + (size_t)i * n + j, n, pe__min(x.rows, m - i),
+                           pe__min(x.columns, n - j), k, scratch + (size_t)i * width, packed + (size_t)j * pairs,
                            bias ? bias + j : NULL, add);
         }
         return;

@@ -264,6 +264,17 @@ SUITE(products)
     RUN_TEST(bias_is_added_in_float);
     RUN_TEST(without_a_unit_it_is_the_fp32_product);
 }
+#ifdef EMULATED_AMX
+TEST tiles_were_used(void)
+{
+    if (!has_unit()) SKIPm("rows left over by the tiles need AVX512-BF16");
+    ASSERT_STR_EQ("amx", posenc_bf16_unit());
+    ASSERT(amx_dots);
+    ASSERT(!amx_ready);
+    PASS();
+}
+#endif
+
 SUITE(models)
 {
     for (int k = 0; k < KINDS; k++) {
@@ -274,6 +285,9 @@ SUITE(models)
     RUN_TEST(bits_do_not_depend_on_the_threads);
     RUN_TEST(back_end_without_it_is_refused);
     RUN_TEST(config_text_keeps_the_precision);
+#ifdef EMULATED_AMX
+    RUN_TEST(tiles_were_used);
+#endif
 }
 
 GREATEST_MAIN_DEFS();
