@@ -49,7 +49,7 @@ killed_and_resumed() {
 }
 
 # ---- wrong words: exit 2, one sentence -------------------------------------------------------------
-p=$build/pattern m=$build/marker a=$build/attention_maps
+p=$build/pattern m=$build/marker a=$build/attention_maps g=$build/gallery b=$build/bench
 refused pattern_unknown_flag_names_the_nearest 2 -- "$p" train --epohcs 3
 grep -q -e '--epochs' "$work/err" || failed pattern_unknown_flag_names_the_nearest 'the nearest flag is not named'
 refused pattern_unknown_command        2 compare  "$p" compair
@@ -71,6 +71,12 @@ refused marker_bad_depth               2 depth    "$m" grid --depth 1,x
 refused marker_heads_that_do_not_divide 2 heads   "$m" train --heads 7
 refused maps_without_a_checkpoint      2 .        "$a"
 refused maps_bad_scale                 2 scale    "$a" --scale cubic x.safetensors
+refused gallery_unknown_encoding       2 rope     "$g" --spec rpoe --out "$work/no"
+refused gallery_empty_spec             2 empty    "$g" --spec '' --out "$work/no"
+refused gallery_spec_that_cannot_be    2 odd      "$g" --spec rope:dim=3 --out "$work/no"
+refused gallery_bad_golden_file        1 nowhere  "$g" --check --golden "$work/nowhere.safetensors"
+refused bench_unknown_work             2 nothing  "$b" run --filter nothing --out "$work/no"
+refused bench_unknown_flag             2 filter   "$b" run --fliter rows
 
 # ---- files that are not there, not ours, not writable: exit 1, one sentence -------------------------
 refused pattern_unwritable_out 1 null "$p" train $tiny --epochs 1 --quiet --out /dev/null/x
@@ -119,6 +125,13 @@ fi
 if "$a" --quiet --out "$work/maps" "$last" >/dev/null 2>&1 && [ -s "$work/maps/report.html" ]; then passed maps_of_a_checkpoint
 else failed maps_of_a_checkpoint 'no report'
 fi
+if "$g" --quiet --out "$work/gallery" >/dev/null 2>&1 && [ -s "$work/gallery/report.html" ]; then passed gallery_of_all
+else failed gallery_of_all 'no report'
+fi
+if "$b" run --filter rows/relu,step/marker1/ --seconds 0.01 --repeats 1 --quiet --out "$work/bench" >/dev/null 2>"$work/err" &&
+   [ -s "$work/bench/bench.json" ] && [ -s "$work/bench/report.html" ]; then passed bench_of_a_few
+else failed bench_of_a_few "$(tail -n 1 "$work/err")"
+fi
 if "$p" check --out "$work/check" >/dev/null 2>&1; then passed pattern_check; else failed pattern_check 'says no'; fi
 if "$p" generate --task grid --train 5 --val 5 --quiet --out "$work/data" >/dev/null 2>&1 &&
    [ "$(wc -l <"$work/data/train.csv")" -eq 6 ]; then passed pattern_generate
@@ -127,7 +140,7 @@ fi
 
 # ---- in a browser -----------------------------------------------------------------------------------
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-for report in whole grid maps; do
+for report in whole grid maps gallery bench; do
     for width in 360 1280; do
         name=report_of_${report}_opens_without_an_error_at_$width
         if [ -z "$browser" ]; then skipped "$name" 'there is no chromium'; continue; fi
