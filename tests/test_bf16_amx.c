@@ -5,29 +5,31 @@
 #include <stdint.h>
 #include <string.h>
 
+#define PLAY static __attribute__((unused))        /* where there is no such kernel, nobody calls */
+
 static __thread float amx_tile[8][16][16];
 static __thread int amx_ready;
 static int amx_dots;
 
-static void amx_begin(const unsigned char *config)
+PLAY void amx_begin(const unsigned char *config)
 {
     assert(!amx_ready && config[0] == 1);                       /* palette 1                        */
     for (int t = 0; t < 8; t++) assert(config[16 + 2 * t] == 64 && config[48 + t] == 16);
     memset(amx_tile, 0xFF, sizeof amx_tile);                    /* nobody may count on zeros        */
     amx_ready = 1;
 }
-static void amx_end(void) { assert(amx_ready); amx_ready = 0; }
-static void amx_load(int t, const float *p, long row)
+PLAY void amx_end(void) { assert(amx_ready); amx_ready = 0; }
+PLAY void amx_load(int t, const float *p, long row)
 {
     assert(amx_ready);
     for (int r = 0; r < 16; r++) memcpy(amx_tile[t][r], p + r * row, 64);
 }
-static void amx_store(int t, float *p, long row)
+PLAY void amx_store(int t, float *p, long row)
 {
     assert(amx_ready);
     for (int r = 0; r < 16; r++) memcpy(p + r * row, amx_tile[t][r], 64);
 }
-static float amx_half(float word, int upper)                    /* one of the two numbers of a word */
+PLAY float amx_half(float word, int upper)                    /* one of the two numbers of a word */
 {
     uint32_t u;
     float x;
@@ -37,7 +39,7 @@ static float amx_half(float word, int upper)                    /* one of the tw
     return x;
 }
 /* sum[m][n] += a[m][k] b[k][n] over 16 words k of two numbers each */
-static void amx_dot(int sum, int a, int b)
+PLAY void amx_dot(int sum, int a, int b)
 {
     assert(amx_ready && sum < 4 && a >= 4 && b >= 4);
     for (int m = 0; m < 16; m++)
