@@ -3,7 +3,7 @@
 #   make            build every demo into build/
 #   make demo       build and run the comparison of encodings (under a minute)
 #   make walkthrough   a tour of five minutes on the terminal
-#   make bench      every kernel and training step, timed against this machine's peak (2 minutes)
+#   make bench      every kernel and training step, timed against this machine's peak (half a minute)
 #   make pictures   the experiments behind README's tables and pictures (about 90 minutes)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers

@@ -45,7 +45,7 @@
      POSENC_CBLAS                large products by the BLAS you link (cblas.h): no promise on bits
 
    PROMISES
-     - Same binary, same seed: same bits, for any number of threads. AVX2 and AVX-512 agree too.
+     - Same binary, same seed: same bits, for any number of threads. AVX2, AVX-512 and NEON agree.
      - Doors one and two allocate nothing and keep nothing. Door three allocates when a model is
        made and never inside a training step.
      - The library never prints, exits, reads the clock, the environment or rand(), and starts
@@ -2125,19 +2125,31 @@ POSENC_DEF size_t posenc_head_scratch_bf16(int R, int C, int V)
     return posenc_head_scratch(R, V) + posenc_bf16_scratch(pe__head_chunk(R, V), C, V);
 }
 
-POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw,
-                                 posenc_float *db, const posenc_float *x, const posenc_float *w,
-                                 const posenc_float *b, const int *target, double scale, int R,
-                                 int C, int V, posenc_float *scratch)
+/* packed: scratch of products in bf16; NULL: products in fp32 */
+static void pe__head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw, posenc_float *db,
+                          const posenc_float *x, const posenc_float *w, const posenc_float *b,
+                          const int *target, double scale, int R, int C, int V,
+                          posenc_float *logits, posenc_float *packed)
 {
     int chunk = pe__head_chunk(R, V);
     for (int r = 0; r < R; r += chunk) {
         int n = pe__min(chunk, R - r);
         const posenc_float *xr = x + (size_t)r * C;
-        posenc_linear_forward(scratch, xr, w, b, n, C, V);
-        posenc_crossentropy(loss + r, dx ? scratch : NULL, scratch, target + r, scale, n, V);
-        if (dx) posenc_linear_backward(dx + (size_t)r * C, dw, db, scratch, xr, w, n, C, V, 0);
+        posenc_float *dxr = dx ? dx + (size_t)r * C : NULL;
+        if (packed) posenc_linear_forward_bf16(logits, xr, w, b, n, C, V, packed);
+        else        posenc_linear_forward(logits, xr, w, b, n, C, V);
+        posenc_crossentropy(loss + r, dx ? logits : NULL, logits, target + r, scale, n, V);
+        if (!dx) continue;
+        if (packed) posenc_linear_backward_bf16(dxr, dw, db, logits, xr, w, n, C, V, 0, packed);
+        else        posenc_linear_backward(dxr, dw, db, logits, xr, w, n, C, V, 0);
     }
+}
+POSENC_DEF void posenc_head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw,
+                                 posenc_float *db, const posenc_float *x, const posenc_float *w,
+                                 const posenc_float *b, const int *target, double scale, int R,
+                                 int C, int V, posenc_float *scratch)
+{
+    pe__head_loss(loss, dx, dw, db, x, w, b, target, scale, R, C, V, scratch, NULL);
 }
 POSENC_DEF void posenc_head_loss_bf16(posenc_float *loss, posenc_float *dx, posenc_float *dw,
                                       posenc_float *db, const posenc_float *x,
@@ -2145,16 +2157,8 @@ POSENC_DEF void posenc_head_loss_bf16(posenc_float *loss, posenc_float *dx, pose
                                       const int *target, double scale, int R, int C, int V,
                                       posenc_float *scratch)
 {
-    int chunk = pe__head_chunk(R, V);
-    posenc_float *logits = scratch, *packed = scratch + posenc_head_scratch(R, V);
-    for (int r = 0; r < R; r += chunk) {
-        int n = pe__min(chunk, R - r);
-        const posenc_float *xr = x + (size_t)r * C;
-        posenc_linear_forward_bf16(logits, xr, w, b, n, C, V, packed);
-        posenc_crossentropy(loss + r, dx ? logits : NULL, logits, target + r, scale, n, V);
-        if (dx)
-            posenc_linear_backward_bf16(dx + (size_t)r * C, dw, db, logits, xr, w, n, C, V, 0, packed);
-    }
+    pe__head_loss(loss, dx, dw, db, x, w, b, target, scale, R, C, V, scratch,
+                  scratch + posenc_head_scratch(R, V));
 }
 
 /* ---- [5] positional encodings -------------------------------------------------------------------
@@ -5053,7 +5057,8 @@ POSENC_DEF void posenc_attention_plain_backward(posenc_heads dq, posenc_heads dk
    delta_i = sum_j P_ij dP_ij, the softmax's backward sum, costs one dot product because out
    already is that mean of values. Tiles that a causal mask or a window hides are never computed. */
 
-enum { PE__TILE_Q = 64, PE__TILE_K = 64 };
+enum { PE__TILE_Q = 64, PE__TILE_K = 64,
+       PE__WORDS_APART = PE__TILE_K + 64 };         /* random words for a row: whole batches of them */
 
 typedef struct pe__rows { const posenc_float *at; ptrdiff_t step; } pe__rows;  /* one head's rows */
 
@@ -5115,7 +5120,7 @@ static size_t pe__attention_pieces(pe__attention_room *r, posenc_float *scratch,
     PE__PIECE_OF(O,  (size_t)PE__TILE_Q * D);
 #undef PE__PIECE_OF
     r->words = scratch ? (uint32_t *)(void *)(scratch + used) : NULL;
-    return used + (how->dropout.rate > 0 ? PE__TILE_Q * (PE__TILE_K + 64) + 64 : 0);
+    return used + (how->dropout.rate > 0 ? (PE__TILE_Q + 1) * PE__WORDS_APART : 0);
 }
 static size_t pe__attention_thread_floats(int Tq, int Tk, int D, const posenc_attention *how)
 {
@@ -5199,7 +5204,6 @@ PE__STAMPED(softmax_more, (posenc_float *S, int keys, posenc_float *top, posenc_
 
 /* The random words of a tile, made once for all that is masked by them. Rows that hold every key lie
    behind one another in the map, and so do their words; others begin anew.                       */
-enum { PE__WORDS_APART = PE__TILE_K + 64 };
 static void pe__tile_words(uint32_t *words, int b, int h, int i0, int rows, int j0, int keys,
                            const pe__sizes *n, const posenc_attention *how)
 {
@@ -8513,7 +8517,8 @@ static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, p
         pe__pack_four(to + j, b + j * b_col, b_col, depth, width);
     for (int p = 0; p < depth; p++, to += width) {
         const posenc_float *from = b + p * b_row;
-        if (b_col == 1 && columns == 32) memcpy(to, from, 32 * sizeof *to);   /* no call for these */
+        if (b_col == 1 && columns == PE__TILE_COLUMNS)                      /* no call for these */
+            memcpy(to, from, PE__TILE_COLUMNS * sizeof *to);
         else if (b_col == 1) memcpy(to + j, from + j, (size_t)(columns - j) * sizeof *to);
         else for (int i = j; i < columns; i++) to[i] = from[i * b_col];
         for (int i = columns; i < width; i++) to[i] = 0;
@@ -8527,6 +8532,24 @@ typedef struct pe__piece {
     ptrdiff_t a_row, a_col, c_row, base_row;
     posenc_float *c;
 } pe__piece;
+
+/* base: c itself when it is added to, else the bias, if there is one */
+static pe__piece pe__piece_of(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                              const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
+                              const posenc_float *bias, int add)
+{
+    pe__piece x;
+    x.k = k;
+    x.a = a;
+    x.a_row = a_row;
+    x.a_col = a_col;
+    x.b = b;
+    x.c = c;
+    x.c_row = c_row;
+    x.base = add ? c : bias;
+    x.base_row = add ? c_row : 0;
+    return x;
+}
 
 static void pe__tile_run(pe__tile *tile, const pe__piece *x)
 {
@@ -8596,18 +8619,10 @@ static void pe__product_packed(posenc_float *c, ptrdiff_t c_row, int m, int n, i
     const pe__kernels *now = pe__kernels_now();
     for (int j = 0; j < n; j += now->columns) {
         int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
-        for (int p = 0; p < k; p += PE__DEPTH) {
-            pe__piece x = { 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL };
-            x.k = pe__min(PE__DEPTH, k - p);
-            x.a = a + p * a_col;
-            x.a_row = a_row;
-            x.a_col = a_col;
-            x.b = packed + (size_t)j * k + (size_t)p * width;
-            x.c = c + j;
-            x.c_row = x.base_row = c_row;
-            x.base = add || p ? x.c : NULL;
-            pe__sliver_run(now, x, m, columns, width);
-        }
+        for (int p = 0; p < k; p += PE__DEPTH)
+            pe__sliver_run(now, pe__piece_of(pe__min(PE__DEPTH, k - p), a + p * a_col, a_row, a_col,
+                                             packed + (size_t)j * k + (size_t)p * width, c + j, c_row,
+                                             NULL, add || p), m, columns, width);
     }
 }
 
@@ -8620,21 +8635,12 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
     posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
     int p = 0;
     do {                                                    /* once even for k = 0: c = bias or 0 */
-        int depth = pe__min(PE__DEPTH, k - p), to_c = p > 0 || add;
+        int depth = pe__min(PE__DEPTH, k - p);
         for (int j = 0; j < n; j += now->columns) {
             int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
-            pe__piece x;
             pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, width);
-            x.k = depth;
-            x.a = a + p * a_col;
-            x.a_row = a_row;
-            x.a_col = a_col;
-            x.b = sliver;
-            x.c = c + j;
-            x.c_row = c_row;
-            x.base = to_c ? x.c : bias ? bias + j : NULL;
-            x.base_row = to_c ? c_row : 0;
-            pe__sliver_run(now, x, m, columns, width);
+            pe__sliver_run(now, pe__piece_of(depth, a + p * a_col, a_row, a_col, sliver, c + j, c_row,
+                                             bias ? bias + j : NULL, add || p), m, columns, width);
         }
         p += PE__DEPTH;
     } while (p < k);
@@ -8865,50 +8871,52 @@ PE__STAMPED(words_across, (uint32_t *to, const float *x, const float *y, int n),
     else   PE__EACH for (int i = 0; i < n; i++) to[i] = pe__rounded(x[i]);
 }
 
-/* `count` vectors of k numbers become columns or rows of words. along: a vector's numbers are neighbours.
-   Word p of vector i goes to to[i * step + p] if by_vector, to[p * step + i] if not.             */
+/* pair p of n vectors whose numbers are `next` apart, those of one number side by side */
+static void pe__words_of_pair(uint32_t *to, const float *x, ptrdiff_t next, int p, int n, int k)
+{
+    const float *row = x + 2 * p * next;
+    if (2 * p < k) pe__words_across(to, row, 2 * p + 1 < k ? row + next : NULL, n);
+    else           memset(to, 0, (size_t)n * sizeof *to);
+}
+
+/* Rows of a become rows of words; where a's rows are not neighbours in themselves, four pairs of many
+   rows pass through squares.                                                                     */
 enum { PE__BF16_RUN = 64 };
-static void pe__words(float *to, ptrdiff_t step, int by_vector, const float *x, ptrdiff_t vector,
-                      ptrdiff_t next, int count, int k)
+static void pe__words_rows(float *to, ptrdiff_t step, const float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                           int rows, int k)
 {
     uint32_t room[4 * PE__BF16_RUN];
-    int pairs = pe__bf16_pairs(k), along = next == 1;
-    for (int i = 0; i < count && along && by_vector; i++)
-        pe__words_along((uint32_t *)(void *)(to + i * step), x + i * vector, pairs, k);
-    for (int p = 0; p < pairs && !along && !by_vector; p++) {
-        const float *row = x + 2 * p * next;
-        if (2 * p >= k) memset(to + p * step, 0, (size_t)count * sizeof *to);
-        else pe__words_across((uint32_t *)(void *)(to + p * step), row, 2 * p + 1 < k ? row + next : NULL, count);
-    }
-    for (int i = 0; i < count && along && !by_vector; i += 4)                        /* through squares */
-        for (int p = 0; p < pairs; p += PE__BF16_RUN) {
-            int n = pe__min(PE__BF16_RUN, pairs - p);
+    int pairs = pe__bf16_pairs(k);
+    for (int i = 0; i < rows && a_col == 1; i++)
+        pe__words_along((uint32_t *)(void *)(to + i * step), a + i * a_row, pairs, k);
+    for (int p = 0; p < pairs && a_col != 1; p += 4)
+        for (int i = 0; i < rows; i += PE__BF16_RUN) {
+            int n = pe__min(PE__BF16_RUN, rows - i);
             for (int v = 0; v < 4; v++)
-                if (i + v < count) pe__words_along(room + v * PE__BF16_RUN, x + (i + v) * vector + 2 * p, n,
-                                                   pe__clamp(k - 2 * p, 0, 2 * n));
-                else memset(room + v * PE__BF16_RUN, 0, sizeof *room * (size_t)n);
-            pe__pack_four(to + i + p * step, (const float *)(void *)room, PE__BF16_RUN, n, (int)step);
-        }
-    for (int p = 0; p < pairs && !along && by_vector; p += 4)
-        for (int i = 0; i < count; i += PE__BF16_RUN) {
-            int n = pe__min(PE__BF16_RUN, count - i);
-            memset(room, 0, sizeof room);
-            for (int v = 0; v < 4; v++) {
-                const float *row = x + i * vector + 2 * (p + v) * next;
-                if (2 * (p + v) < k) pe__words_across(room + v * PE__BF16_RUN, row,
-                                                      2 * (p + v) + 1 < k ? row + next : NULL, n);
-            }
+                pe__words_of_pair(room + v * PE__BF16_RUN, a + i * a_row, a_col, p + v, n, k);
             pe__pack_four(to + i * step + p, (const float *)(void *)room, PE__BF16_RUN, n, (int)step);
         }
 }
 
-/* a sliver of b: always 32 columns wide, those past the edge zero */
+/* Columns of b become a sliver, always 32 wide, those past the edge zero; where b is transposed, four
+   columns at a time pass through squares.                                                        */
 static void pe__words_sliver(float *to, const float *b, ptrdiff_t b_row, ptrdiff_t b_col, int columns,
                              int k)
 {
+    uint32_t room[4 * PE__BF16_RUN];
     int pairs = pe__bf16_pairs(k);
     if (columns < 32) memset(to, 0, (size_t)pairs * 32 * sizeof *to);
-    pe__words(to, 32, 0, b, b_col, b_row, columns, k);
+    for (int p = 0; p < pairs && b_row != 1; p++)
+        pe__words_of_pair((uint32_t *)(void *)(to + p * 32), b, b_row, p, columns, k);
+    for (int j = 0; j < columns && b_row == 1; j += 4)
+        for (int p = 0; p < pairs; p += PE__BF16_RUN) {
+            int n = pe__min(PE__BF16_RUN, pairs - p);
+            memset(room, 0, sizeof room);
+            for (int v = 0; v < pe__min(4, columns - j); v++)
+                pe__words_along(room + v * PE__BF16_RUN, b + (j + v) * b_col + 2 * p, n,
+                                pe__clamp(k - 2 * p, 0, 2 * n));
+            pe__pack_four(to + j + p * 32, (const float *)(void *)room, PE__BF16_RUN, n, 32);
+        }
 }
 
 static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
@@ -8918,18 +8926,11 @@ static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_
     if (amx) pe__amx_begin();
     for (int p = 0; p < pairs; p += PE__DEPTH)
         for (int j = 0; j < n; j += now->columns) {
-            int columns = pe__min(now->columns, n - j), to_c = p > 0 || add;
-            pe__piece x;
-            x.k = pe__min(PE__DEPTH, pairs - p);
-            x.a = a + p;
-            x.a_row = pairs + PE__BF16_APART;
-            x.a_col = 1;
-            x.b = b + (size_t)j * pairs + (size_t)p * now->columns;
-            x.c = c + j;
-            x.c_row = c_row;
-            x.base = to_c ? x.c : bias ? bias + j : NULL;
-            x.base_row = to_c ? c_row : 0;
-            pe__sliver_run(now, x, m, columns, now->columns);
+            const float *sliver = b + (size_t)j * pairs + (size_t)p * now->columns;
+            pe__sliver_run(now, pe__piece_of(pe__min(PE__DEPTH, pairs - p), a + p,
+                                             pairs + PE__BF16_APART, 1, sliver, c + j, c_row,
+                                             bias ? bias + j : NULL, add || p),
+                           m, pe__min(now->columns, n - j), now->columns);
         }
     if (amx) pe__amx_end();
 }
@@ -8964,8 +8965,8 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < runs + slivers; u++) {
             int i = u * SOME, j = (u - runs) * 32;
-            if (u < runs) pe__words(scratch + (size_t)i * width, width, 1, a + i * a_row, a_row, a_col,
-                                    pe__min(SOME, m - i), k);
+            if (u < runs) pe__words_rows(scratch + (size_t)i * width, width, a + i * a_row, a_row, a_col,
+                                         pe__min(SOME, m - i), k);
             else pe__words_sliver(packed + (size_t)j * pairs, b + j * b_col, b_row, b_col,
                                   pe__min(32, n - j), k);
         }
