@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,33 @@ static inline int kit_save_in(const char *folder, const char *name, const kit_te
 {
     char path[KIT_PATH];
     return kit_join(path, folder, name, why) && kit_save(path, t, why);
+}
+
+/* All bytes of a file (or a pipe, which does not know its size before) behind what t holds. What
+   has more than most bytes is refused, a file before memory is asked for. */
+static inline int kit_read_file(kit_text *t, const char *path, size_t most, kit_error *why)
+{
+    char piece[16384];
+    struct stat st;
+    size_t n = 0;
+    ssize_t got = 0;
+    int file = open(path, O_RDONLY);
+    if (file < 0) return kit_fail(why, "cannot open %.200s: %s", path, strerror(errno));
+    if (fstat(file, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most)
+        n = (size_t)st.st_size;
+    while (n <= most) {
+        got = read(file, piece, sizeof piece);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        kit_put_bytes(t, piece, (size_t)got);
+        n += (size_t)got;
+    }
+    int code = got < 0 ? errno : 0;
+    close(file);
+    if (code) return kit_fail(why, "cannot read %.200s: %s", path, strerror(code));
+    if (n > most)
+        return kit_fail(why, "%.200s has %zu bytes or more; at most %zu are read", path, n, most);
+    return 1;
 }
 
 #endif
