@@ -106,7 +106,8 @@ typedef enum posenc_status {
     POSENC_BAD_INPUT,            /* a token, target or position outside its range                 */
     POSENC_FILE,                 /* a file could not be opened, written or renamed                */
     POSENC_BAD_FILE,             /* a file was read and is not what it should be                  */
-    POSENC_NOT_FINITE            /* NaN or infinity in training: the sentence names step, tensor  */
+    POSENC_NOT_FINITE,           /* NaN or infinity in training: the sentence names step, tensor  */
+    POSENC_FULL                  /* no slot left in a cache: forget some, or make a larger one    */
 } posenc_status;
 
 typedef struct posenc_error { char text[512]; } posenc_error;
@@ -591,6 +592,13 @@ POSENC_DEF void posenc_linear_backward_bf16(posenc_float *dx, posenc_float *dw, 
                                             const posenc_float *w, int R, int in, int out, int add,
                                             posenc_float *scratch);
 
+/* The forward of a few rows, at most POSENC_FEW_ROWS at full speed: reading w is all the work then, and
+   w (out,in) in bfloat16 is half as much of it. x and sums stay float.                           */
+enum { POSENC_FEW_ROWS = 4 };
+POSENC_DEF void posenc_bf16_round(uint16_t *to, const posenc_float *from, size_t n);
+POSENC_DEF void posenc_linear_few_bf16(posenc_float *y, const posenc_float *x, const uint16_t *w,
+                                       const posenc_float *b, int R, int in, int out);
+
 /* y_i = exp(x_i) / sum exp(x_j) in each row (R,n); a row that is all -infinity gives zeros. y
    may be x                                                                                       */
 POSENC_DEF void posenc_softmax_forward (posenc_float *y, const posenc_float *x, int R, int n);
@@ -617,18 +625,19 @@ POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
 
 /* y = f(x) elementwise; backward dx = dy f'(x). dx may be dy.                                    */
 typedef enum posenc_activation {
-    POSENC_RELU, POSENC_GELU, POSENC_GELU_TANH, POSENC_SILU, POSENC_SWIGLU /* in a config only */
+    POSENC_RELU, POSENC_GELU, POSENC_GELU_TANH, POSENC_SILU,
+    POSENC_SWIGLU, POSENC_GEGLU, POSENC_GEGLU_TANH   /* gated: in a config, and below, which takes both */
 } posenc_activation;
 POSENC_DEF void posenc_activation_forward(posenc_float *y, const posenc_float *x, int kind,
                                           size_t n);
 POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float *dy,
                                            const posenc_float *x, int kind, size_t n);
-/* y = silu(gate) * up.  dgate, dup are overwritten and may be dy.                                */
-POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
-                                      const posenc_float *up, size_t n);
-POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
-                                       const posenc_float *dy, const posenc_float *gate,
-                                       const posenc_float *up, size_t n);
+/* y = f(gate) * up; f = SiLU makes it SwiGLU. dgate, dup are overwritten and may be dy.          */
+POSENC_DEF void posenc_gated_forward(posenc_float *y, const posenc_float *gate,
+                                     const posenc_float *up, int kind, size_t n);
+POSENC_DEF void posenc_gated_backward(posenc_float *dgate, posenc_float *dup,
+                                      const posenc_float *dy, const posenc_float *gate,
+                                      const posenc_float *up, int kind, size_t n);
 
 /* y = x * keep / (1 - rate). The mask is a hash of (seed, step, site, index): call it again with
    the same numbers on the gradient and you have the backward. y may be x. rate 0: copy; 1:
@@ -814,9 +823,9 @@ typedef struct posenc_backend {
     void (*activation_forward)(posenc_float *, const posenc_float *, int, size_t);
     void (*activation_backward)(posenc_float *, const posenc_float *, const posenc_float *, int,
                                 size_t);
-    void (*swiglu_forward)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
-    void (*swiglu_backward)(posenc_float *, posenc_float *, const posenc_float *,
-                            const posenc_float *, const posenc_float *, size_t);
+    void (*gated_forward)(posenc_float *, const posenc_float *, const posenc_float *, int, size_t);
+    void (*gated_backward)(posenc_float *, posenc_float *, const posenc_float *,
+                           const posenc_float *, const posenc_float *, int, size_t);
     void (*dropout_apply)(posenc_float *, const posenc_float *, size_t, posenc_dropout);
     void (*residual)(posenc_float *, const posenc_float *, const posenc_float *, size_t);
     void (*embedding_forward)(posenc_float *, const int *, const posenc_float *, double, int, int,
@@ -863,6 +872,11 @@ typedef struct posenc_backend {
     void (*head_loss_bf16)(posenc_float *, posenc_float *, posenc_float *, posenc_float *,
                            const posenc_float *, const posenc_float *, const posenc_float *,
                            const int *, double, int, int, int, posenc_float *);
+
+    /* NULL where there are none: then an inference model in bf16 keeps its weights in float only */
+    void (*bf16_round)(uint16_t *, const posenc_float *, size_t);
+    void (*linear_few_bf16)(posenc_float *, const posenc_float *, const uint16_t *,
+                            const posenc_float *, int, int, int);
 } posenc_backend;
 
 POSENC_DEF const posenc_backend *posenc_cpu_backend(void);
@@ -902,11 +916,14 @@ typedef struct posenc_config {              /* zero means the default beside the
     int batch;                              /* 1        largest B: activations are made for it    */
     int layers, channels, heads;            /* 2, 64, 4                                           */
     int kv_heads;                       /* heads    fewer: several query heads share keys, values */
+    int head_channels;                      /* channels / heads                                   */
     int hidden;                             /* 4*channels                                         */
     int causal;                             /* 0        tokens see the past only                  */
     int window;                             /* 0        tokens see distances below it only        */
     int mask_padding, padding_token;   /* 0, 0     1: nobody looks at padding_token, nor pools it */
+    int token_types;                        /* 0        n: a second embedding, of batch.types     */
     int norm, norm_place;                   /* LayerNorm, before each branch                      */
+    int parallel;                     /* 0        1: both branches read the block's input (GPT-J) */
     double norm_eps;                        /* 1e-5                                               */
     int embedding_norm;                     /* 0        norm after the embedding                  */
     int activation;                         /* ReLU                                               */
@@ -956,6 +973,8 @@ typedef struct posenc_batch {
     int axes;      /* 0, 1: a position is one number; 2, 3: coordinates. An encoding of one number
                       then reads the first: time, or the row                                      */
     const int *segments;                    /* (B,T) packed rows; NULL: one segment               */
+    const int *types;                       /* (B,T) 0..token_types-1; NULL: 0                    */
+    const unsigned char *keep;              /* (B,T) 0 marks padding; NULL: none but mask_padding */
     uint64_t first_sample;            /* number of row 0 in the whole data: dropout depends on it */
     double divisor;                     /* loss = sum / divisor; 0: number of targets not ignored */
 } posenc_batch;
@@ -981,9 +1000,67 @@ POSENC_DEF uint64_t posenc_model_steps(const posenc_model *m);             /* up
    the batch for a classifier and B*T otherwise.                                                  */
 POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logits, int row,
                                              int rows, posenc_error *why);
-/* After a forward (not for inference models): the map (B,H,T,T) of one layer, without dropout.   */
+/* From now on watch(user, m, layer) is called behind each block of every forward; NULL: no more. An
+   inference model keeps the activations of one block at a time, under the names of block 0: this is
+   where those of each layer can be read, and its attention map.                                  */
+POSENC_DEF void posenc_model_watch(posenc_model *m,
+                                   void (*watch)(void *user, posenc_model *m, int layer), void *user);
+/* After a forward (for inference models: from watch): the map (B,H,T,T) of one layer, without dropout. */
 POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
                                                 posenc_error *why);
+
+/* Generating: keys and values of earlier tokens are kept, so that a new token costs one row of work and
+   not all rows again. A cache has rows (one for each text, config.batch at most) of slots
+   (config.context at most), the same number used in each: shorter texts begin with padding, whose
+   slots nobody sees. A window counts slots. For causal models.                                   */
+typedef struct posenc_cache posenc_cache;
+POSENC_DEF size_t posenc_cache_bytes(const posenc_config *c, int rows, int slots);  /* 0: bad config */
+POSENC_DEF posenc_status posenc_cache_create(posenc_cache **cache, posenc_model *m, int rows,
+                                             int slots, posenc_error *why);
+POSENC_DEF void posenc_cache_free(posenc_cache *cache);                           /* NULL is fine */
+POSENC_DEF void posenc_cache_clear(posenc_cache *cache);
+POSENC_DEF int  posenc_cache_used(const posenc_cache *cache);           /* slots, in every row    */
+/* Forgets n slots of every row from slot `from` on; what stood behind them moves up, in slots and in
+   positions, keys turned once more to where they now stand. Refused where that cannot be: positions
+   that entered the embedding, keys that were normed behind their turn (qk_norm=after).           */
+POSENC_DEF posenc_status posenc_cache_forget(posenc_cache *cache, int from, int n,
+                                             posenc_error *why);
+/* A forward of the batch's tokens (B = rows of the cache) behind those in the cache, where they stay.
+   positions NULL: each row counts on from its last kept token. keep marks padding.               */
+POSENC_DEF posenc_status posenc_model_extend(posenc_model *m, posenc_cache *cache,
+                                             const posenc_batch *batch, posenc_error *why);
+
+/* How the next token is drawn: first the tokens seen before lose (repetition above 1: a positive logit
+   is divided by it, a negative one multiplied), then logits are divided by the temperature, then the
+   top_k largest stay, then as many of the largest as make up the share top_p.                    */
+typedef struct posenc_sampling {            /* all zero: always the most likely token             */
+    double temperature;                     /* 0: the most likely, whatever the rest says         */
+    int top_k;                              /* 0: all                                             */
+    double top_p;                           /* 0: 1                                               */
+    double repetition;                      /* 0: 1                                               */
+    uint64_t seed;
+} posenc_sampling;
+/* A token 0..V-1, or -1 when no logit is a number. seen (n) may be NULL with n 0; index counts the
+   draws of a seed. logits are overwritten.                                                       */
+POSENC_DEF int posenc_sample(posenc_float *logits, int V, const int *seen, int n,
+                             const posenc_sampling *how, uint64_t index);
+
+typedef struct posenc_generation {
+    posenc_sampling sampling;
+    int most;                               /* new tokens of each row                             */
+    const int *stop;                        /* (stops) a row that draws one of these has ended    */
+    int stops;
+    int forget;                             /* 0: a full cache ends with POSENC_FULL; n: that many
+                                               slots behind the first `anchor` ones are forgotten */
+    int anchor;
+    int (*token)(void *user, int row, int token);   /* each token as it comes; 0 ends its row     */
+    void *user;
+} posenc_generation;
+/* Row b continues prompt[b*T .. b*T + length[b] - 1], 1 <= length[b] <= T. out (rows, most) receives the
+   new tokens, a stop token included, and count (rows) how many. The cache is cleared first.      */
+POSENC_DEF posenc_status posenc_generate(int *out, int *count, posenc_model *m, posenc_cache *cache,
+                                         const int *prompt, const int *length, int T,
+                                         const posenc_generation *how, posenc_error *why);
 
 /* Every parameter and every saved activation by name: "blocks.0.attn.q_proj.weight",
    "blocks.0.attn.q". data, grad and moments are addresses in the backend's memory: read them
@@ -1006,6 +1083,20 @@ POSENC_DEF void posenc_model_get(posenc_model *m, posenc_float *host, const pose
                                  size_t n);
 POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const posenc_float *host,
                                  size_t n);
+
+/* Where parameter i lies in a published model, as Hugging Face's transformers names and keeps it. theirs
+   has shape; ours, (r,c), is theirs at row first + r / run * apart + r % run and column c, or with
+   `transposed` the other way round. Returns 0 where that family has no such tensor.              */
+typedef enum posenc_family {
+    POSENC_AS_BERT, POSENC_AS_GPT2, POSENC_AS_LLAMA, /* Llama: also Mistral, Qwen3                   */
+    POSENC_AS_NEOX, POSENC_AS_BLOOM, POSENC_AS_T5    /* T5: the encoder                              */
+} posenc_family;
+typedef struct posenc_published {
+    char name[96];
+    int dims, shape[2];
+    int transposed, first, run, apart;
+} posenc_published;
+POSENC_DEF int posenc_model_published(posenc_published *p, const posenc_model *m, int i, int family);
 
 #ifndef POSENC_NO_STDIO
 /* Checkpoints are safetensors files [9]. what: the weights alone, or all that a resumed run needs.
@@ -1147,6 +1238,7 @@ POSENC_DEF const char *posenc_explain(int status)
     case POSENC_FILE:          return "file error";
     case POSENC_BAD_FILE:      return "bad file";
     case POSENC_NOT_FINITE:    return "not a finite number";
+    case POSENC_FULL:          return "cache full";
     default:                   return "unknown status";
     }
 }
@@ -1161,6 +1253,8 @@ static posenc_status pe__fail(posenc_error *why, posenc_status status, const cha
     va_start(list, format);
     vsnprintf(why->text, sizeof why->text, format, list);
     va_end(list);
+    for (char *c = why->text; *c; c++)              /* names from files reach somebody's terminal */
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?';
     return status;
 }
 
@@ -1504,26 +1598,48 @@ POSENC_DEF void posenc_linear_backward(posenc_float *dx, posenc_float *dw, posen
 
 /* Products in bfloat16: a float without the lower 16 bits of its mantissa, rounded to the nearest. Half
    the bytes, and processors with a unit for it multiply two pairs at a time; sums, weights and their
-   updates stay float, or small steps would be lost. pe__product_bf16 [11.5] is the same sum.     */
+   updates stay float, or small steps would be lost. pe__product_bf16 [11.5] is the same sum. Its right
+   side is rounded into scratch first, unless that was done before: `ready`.                      */
 static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_float *a,
                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
                              ptrdiff_t b_col, const posenc_float *bias, int add,
-                             posenc_float *scratch);
+                             posenc_float *scratch, const posenc_float *ready);
+static void pe__ready_bf16(posenc_float *ready, const posenc_float *b, ptrdiff_t b_row,
+                           ptrdiff_t b_col, int n, int k);
+static size_t pe__ready_floats(int n, int k);
 
+/* A weight rounded once for many products: as y = x w' and as dx = dy w want it. NULL: not yet.  */
+typedef struct pe__ready_weight { posenc_float *forward, *backward; } pe__ready_weight;
+
+static void pe__linear_forward_bf16(posenc_float *y, const posenc_float *x, const posenc_float *w,
+                                    const posenc_float *b, int R, int in, int out,
+                                    posenc_float *scratch, pe__ready_weight ready)
+{
+    pe__product_bf16(y, R, out, in, x, in, 1, w, 1, in, b, 0, scratch, ready.forward);
+}
+static void pe__linear_backward_bf16(posenc_float *dx, posenc_float *dw, posenc_float *db,
+                                     const posenc_float *dy, const posenc_float *x,
+                                     const posenc_float *w, int R, int in, int out, int add,
+                                     posenc_float *scratch, pe__ready_weight ready)
+{
+    if (dx) pe__product_bf16(dx, R, in, out, dy, out, 1, w, in, 1, NULL, add, scratch, ready.backward);
+    if (dw) pe__product_bf16(dw, out, in, R, dy, 1, out, x, in, 1, NULL, 1, scratch, NULL);
+    if (db) pe__add_columns(db, dy, R, out);
+}
+
+static const pe__ready_weight pe__not_ready = { NULL, NULL };
 POSENC_DEF void posenc_linear_forward_bf16(posenc_float *y, const posenc_float *x,
                                            const posenc_float *w, const posenc_float *b, int R,
                                            int in, int out, posenc_float *scratch)
 {
-    pe__product_bf16(y, R, out, in, x, in, 1, w, 1, in, b, 0, scratch);
+    pe__linear_forward_bf16(y, x, w, b, R, in, out, scratch, pe__not_ready);
 }
 POSENC_DEF void posenc_linear_backward_bf16(posenc_float *dx, posenc_float *dw, posenc_float *db,
                                             const posenc_float *dy, const posenc_float *x,
                                             const posenc_float *w, int R, int in, int out, int add,
                                             posenc_float *scratch)
 {
-    if (dx) pe__product_bf16(dx, R, in, out, dy, out, 1, w, in, 1, NULL, add, scratch);
-    if (dw) pe__product_bf16(dw, out, in, R, dy, 1, out, x, in, 1, NULL, 1, scratch);
-    if (db) pe__add_columns(db, dy, R, out);
+    pe__linear_backward_bf16(dx, dw, db, dy, x, w, R, in, out, add, scratch, pe__not_ready);
 }
 
 /* ---- [4.2] softmax ------------------------------------------------------------------------------
@@ -1874,15 +1990,23 @@ POSENC_DEF void posenc_activation_backward(posenc_float *dx, const posenc_float 
                               pe__run_length(r, n));
 }
 
-/* SwiGLU (Shazeer 2020): y = silu(gate) * up, two projections of the same input. The product rule:
-       dgate = dy up silu'(gate)        dup = dy silu(gate)                                       */
+/* Gated units (Shazeer 2020): y = f(gate) * up, two projections of the same input; f = SiLU is SwiGLU,
+   f = GELU is GEGLU. The product rule:
+       dgate = dy up f'(gate)        dup = dy f(gate)
+   SwiGLU, which every current language model has, gets loops of its own.                         */
+static int pe__is_gated(int kind) { return kind >= POSENC_SWIGLU; }
+static int pe__ungated(int kind)
+{
+    return kind == POSENC_SWIGLU ? POSENC_SILU : kind == POSENC_GEGLU ? POSENC_GELU
+         : kind == POSENC_GEGLU_TANH ? POSENC_GELU_TANH : kind;
+}
 PE__STAMPED(swiglu, (posenc_float *y, const posenc_float *gate, const posenc_float *up, int n),
             (y, gate, up, n))
 {
     PE__EACH for (int i = 0; i < n; i++) y[i] = gate[i] * pe__sigmoid(gate[i]) * up[i];
 }
-PE__STAMPED(swiglu_run_backward, (posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
-                                  const posenc_float *gate, const posenc_float *up, int n),
+PE__STAMPED(swiglu_backward, (posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
+                              const posenc_float *gate, const posenc_float *up, int n),
             (dgate, dup, dy, gate, up, n))
 {
     PE__EACH for (int i = 0; i < n; i++) {
@@ -1891,24 +2015,53 @@ PE__STAMPED(swiglu_run_backward, (posenc_float *dgate, posenc_float *dup, const 
         dup[i]   = d * g * s;
     }
 }
-
-POSENC_DEF void posenc_swiglu_forward(posenc_float *y, const posenc_float *gate,
-                                      const posenc_float *up, size_t n)
+PE__STAMPED(multiply, (posenc_float *y, const posenc_float *a, const posenc_float *b, int n),
+            (y, a, b, n))
 {
-    ptrdiff_t runs = pe__runs(n);
-    PE__PARALLEL_IF(runs > 2)
-    for (ptrdiff_t r = 0; r < runs; r++)
-        pe__swiglu(y + r * PE__RUN, gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
+    PE__EACH for (int i = 0; i < n; i++) y[i] = a[i] * b[i];
 }
-POSENC_DEF void posenc_swiglu_backward(posenc_float *dgate, posenc_float *dup,
-                                       const posenc_float *dy, const posenc_float *gate,
-                                       const posenc_float *up, size_t n)
+
+static void pe__gated(posenc_float *y, const posenc_float *gate, const posenc_float *up, int kind,
+                      int n)
+{
+    if (kind == POSENC_SILU) { pe__swiglu(y, gate, up, n); return; }
+    pe__activate(y, gate, kind, n);
+    pe__multiply(y, y, up, n);
+}
+static void pe__gated_backward(posenc_float *dgate, posenc_float *dup, const posenc_float *dy,
+                               const posenc_float *gate, const posenc_float *up, int kind, int n)
+{
+    posenc_float f[PE__STRETCH], df[PE__STRETCH];            /* since dgate or dup may be dy */
+    if (kind == POSENC_SILU) { pe__swiglu_backward(dgate, dup, dy, gate, up, n); return; }
+    for (int i = 0; i < n; i += PE__STRETCH) {
+        int some = pe__min(PE__STRETCH, n - i);
+        pe__activate(f, gate + i, kind, some);
+        pe__multiply(df, dy + i, up + i, some);
+        pe__activate_backward(df, df, gate + i, kind, some);
+        pe__multiply(dup + i, dy + i, f, some);
+        memcpy(dgate + i, df, (size_t)some * sizeof *df);
+    }
+}
+
+POSENC_DEF void posenc_gated_forward(posenc_float *y, const posenc_float *gate,
+                                     const posenc_float *up, int kind, size_t n)
 {
     ptrdiff_t runs = pe__runs(n);
+    kind = pe__ungated(kind);
     PE__PARALLEL_IF(runs > 2)
     for (ptrdiff_t r = 0; r < runs; r++)
-        pe__swiglu_run_backward(dgate + r * PE__RUN, dup + r * PE__RUN, dy + r * PE__RUN,
-                                gate + r * PE__RUN, up + r * PE__RUN, pe__run_length(r, n));
+        pe__gated(y + r * PE__RUN, gate + r * PE__RUN, up + r * PE__RUN, kind, pe__run_length(r, n));
+}
+POSENC_DEF void posenc_gated_backward(posenc_float *dgate, posenc_float *dup,
+                                      const posenc_float *dy, const posenc_float *gate,
+                                      const posenc_float *up, int kind, size_t n)
+{
+    ptrdiff_t runs = pe__runs(n);
+    kind = pe__ungated(kind);
+    PE__PARALLEL_IF(runs > 2)
+    for (ptrdiff_t r = 0; r < runs; r++)
+        pe__gated_backward(dgate + r * PE__RUN, dup + r * PE__RUN, dy + r * PE__RUN,
+                           gate + r * PE__RUN, up + r * PE__RUN, kind, pe__run_length(r, n));
 }
 
 /* ---- [4.6] dropout (Srivastava et al. 2014) -----------------------------------------------------
@@ -2122,7 +2275,20 @@ static int pe__head_chunk(int R, int V)     /* rows at a time: 16 MB of logits, 
 POSENC_DEF size_t posenc_head_scratch(int R, int V) { return (size_t)pe__head_chunk(R, V) * V; }
 POSENC_DEF size_t posenc_head_scratch_bf16(int R, int C, int V)
 {
-    return posenc_head_scratch(R, V) + posenc_bf16_scratch(pe__head_chunk(R, V), C, V);
+    return posenc_head_scratch(R, V) + pe__ready_floats(V, C) + pe__ready_floats(C, V)
+         + posenc_bf16_scratch(pe__head_chunk(R, V), C, V);
+}
+
+/* scratch of products in bf16 begins with the weight, rounded once for all rows */
+static pe__ready_weight pe__head_ready(posenc_float *scratch, const posenc_float *w, int C, int V,
+                                       int backward)
+{
+    pe__ready_weight r;
+    r.forward = scratch;
+    r.backward = scratch + pe__ready_floats(V, C);
+    pe__ready_bf16(r.forward, w, 1, C, V, C);
+    if (backward) pe__ready_bf16(r.backward, w, C, 1, C, V);
+    return r;
 }
 
 /* packed: scratch of products in bf16; NULL: products in fp32 */
@@ -2132,15 +2298,17 @@ static void pe__head_loss(posenc_float *loss, posenc_float *dx, posenc_float *dw
                           posenc_float *logits, posenc_float *packed)
 {
     int chunk = pe__head_chunk(R, V);
+    pe__ready_weight ready = packed ? pe__head_ready(packed, w, C, V, dx != NULL) : pe__not_ready;
+    posenc_float *rest = packed ? ready.backward + pe__ready_floats(C, V) : NULL;
     for (int r = 0; r < R; r += chunk) {
         int n = pe__min(chunk, R - r);
         const posenc_float *xr = x + (size_t)r * C;
         posenc_float *dxr = dx ? dx + (size_t)r * C : NULL;
-        if (packed) posenc_linear_forward_bf16(logits, xr, w, b, n, C, V, packed);
+        if (packed) pe__linear_forward_bf16(logits, xr, w, b, n, C, V, rest, ready);
         else        posenc_linear_forward(logits, xr, w, b, n, C, V);
         posenc_crossentropy(loss + r, dx ? logits : NULL, logits, target + r, scale, n, V);
         if (!dx) continue;
-        if (packed) posenc_linear_backward_bf16(dxr, dw, db, logits, xr, w, n, C, V, 0, packed);
+        if (packed) pe__linear_backward_bf16(dxr, dw, db, logits, xr, w, n, C, V, 0, rest, ready);
         else        posenc_linear_backward(dxr, dw, db, logits, xr, w, n, C, V, 0);
     }
 }
@@ -4733,9 +4901,11 @@ static posenc_status pe__spec_read(posenc_spec *list, int *count, int room, cons
                         POSENC_SPEC_TEXT - 1, (unsigned long)strlen(text));
     for (;; text++) {
         posenc_status status;
-        if (*count >= room)
+        if (*count >= room) {
+            *count = 0;
             return pe__fail(why, POSENC_BAD_CONFIG, "more than %d encodings in one spec string",
                             room);
+        }
         status = pe__spec_one(&list[*count], &text, own, why);
         if (status != POSENC_OK) { *count = 0; return status; }
         ++*count;
@@ -5090,6 +5260,8 @@ static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns
 typedef struct pe__attention_room {
     posenc_float *q, *k, *Kt, *V, *Vt, *K, *Q, *dO, *S, *dP, *O;
     uint32_t *words;                                          /* random ones, of a tile           */
+    pe__rows keys, values;         /* where they lie: a few queries, as when a text is written token */
+    int few;                       /* by token, use each of them too seldom for packing to pay       */
 } pe__attention_room;
 
 static size_t pe__packed_floats(int k, int n);
@@ -5134,6 +5306,7 @@ static pe__attention_room pe__attention_cut(posenc_float *scratch, const pe__siz
 #ifdef _OPENMP
     scratch += (size_t)omp_get_thread_num() * pe__attention_thread_floats(n->Tq, n->Tk, n->D, how);
 #endif
+    memset(&r, 0, sizeof r);
     pe__attention_pieces(&r, scratch, n->Tq, n->Tk, n->D, how);
     return r;
 }
@@ -5175,13 +5348,31 @@ static void pe__tile_keys(int *from, int *to, int i0, int i1, const pe__sizes *n
 }
 static int pe__tile_width(int j0, const pe__sizes *n) { return pe__min(PE__TILE_K, n->Tk - j0); }
 
-/* scores of a tile into S, rows TILE_K apart */
-static void pe__tile_scores(posenc_float *S, pe__rows Q, const posenc_float *Kt, int b, int h, int i0,
-                            int rows, int j0, int keys, const pe__sizes *n,
-                            const posenc_attention *how)
+static void pe__few_rows(posenc_float *c, ptrdiff_t c_row, const posenc_float *a, ptrdiff_t a_row,
+                         const posenc_float *b, ptrdiff_t b_col, const posenc_float *bias, int add, int m,
+                         int n, int k);                                                   /* [11.4] */
+/* O += S V, with the rows of V where they lie */
+PE__STAMPED(mix_rows, (posenc_float *O, const posenc_float *S, const posenc_float *V, ptrdiff_t step,
+                       int rows, int keys, int D), (O, S, V, step, rows, keys, D))
 {
-    pe__product_packed(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
-                       pe__across_at(Kt, j0, n), 0);
+    for (int j = 0; j < keys; j++)
+        for (int i = 0; i < rows; i++) {
+            posenc_float share = S[i * PE__TILE_K + j];
+            PE__EACH for (int d = 0; d < D; d++) O[i * D + d] += share * V[j * step + d];
+        }
+}
+
+/* scores of a tile into S, rows TILE_K apart */
+static void pe__tile_scores(const pe__attention_room *r, pe__rows Q, int b, int h, int i0, int rows,
+                            int j0, int keys, const pe__sizes *n, const posenc_attention *how)
+{
+    posenc_float *S = r->S;
+    if (r->few)
+        pe__few_rows(S, PE__TILE_K, Q.at + i0 * Q.step, Q.step, r->keys.at + j0 * r->keys.step,
+                     r->keys.step, NULL, 0, rows, keys, n->D);
+    else
+        pe__product_packed(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
+                           pe__across_at(r->Kt, j0, n), 0);
     for (int i = 0; i < rows; i++)
         pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, keys, n, how);
 }
@@ -5238,14 +5429,17 @@ static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, i
     pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
     for (int j0 = from; j0 < to; j0 += PE__TILE_K) {
         int keys = pe__tile_width(j0, n);
-        pe__tile_scores(r.S, Q, r.Kt, b, h, i0, rows, j0, keys, n, how);
+        pe__tile_scores(&r, Q, b, h, i0, rows, j0, keys, n, how);
         for (int i = 0; i < rows; i++)
             pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D,
                              n->D);
         pe__tile_words(r.words, b, h, i0, rows, j0, keys, n, how);
         pe__tile_dropout(r.S, r.words, b, h, i0, rows, j0, keys, n, how);
-        pe__product_packed(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1,
-                           pe__along_at(r.V, j0, n), 1);
+        if (r.few)
+            pe__mix_rows(r.O, r.S, r.values.at + j0 * r.values.step, r.values.step, rows, keys, n->D);
+        else
+            pe__product_packed(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1,
+                               pe__along_at(r.V, j0, n), 1);
     }
     for (int i = 0; i < rows; i++) {
         posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -5268,8 +5462,11 @@ POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, po
         int b = u / n.H, h = u % n.H, hk = h * n.Hk / n.H;
         pe__attention_room r = pe__attention_cut(scratch, &n, how);
         pe__rows Q = pe__turned_rows(q, b, h, how->q_turns, r.q);
-        pe__pack_across(r.Kt, pe__turned_rows(k, b, hk, how->k_turns, r.k), &n);
-        pe__pack_along(r.V, pe__turned_rows(v, b, hk, NULL, NULL), &n);
+        r.keys = pe__turned_rows(k, b, hk, how->k_turns, r.k);
+        r.values = pe__turned_rows(v, b, hk, NULL, NULL);
+        r.few = n.Tq <= POSENC_FEW_ROWS;
+        if (!r.few) pe__pack_across(r.Kt, r.keys, &n);
+        if (!r.few) pe__pack_along(r.V, r.values, &n);
         for (int i0 = 0; i0 < n.Tq; i0 += PE__TILE_Q)
             pe__tiles_forward(out, lse, Q, b, h, i0, r, &n, how);
     }
@@ -5317,7 +5514,7 @@ static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, int b, i
     int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past, keys = pe__tile_width(j0, n);
     size_t unit = (size_t)b * n->H + h;
     const posenc_float *dO = pe__head(g->dout, b, i0, h);
-    pe__tile_scores(r.S, Q, r.Kt, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_scores(&r, Q, b, h, i0, rows, j0, keys, n, how);
     pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
     pe__product_packed(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
                        pe__across_at(r.Vt, j0, n), 0);                              /* dP  = dO V' */
@@ -5406,11 +5603,12 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
 
 /* ---- [7.1] every parameter ----------------------------------------------------------------------
    field, name, when it exists, shape (columns 0: a vector), initial values. Products start
-   uniform within 1/sqrt(inputs), gains at one, biases at zero. Letters: C channels, K width of
-   keys and values, D head, F hidden, V vocabulary, N outputs of the head.                        */
+   uniform within 1/sqrt(inputs), gains at one, biases at zero. Letters: C channels, D of a head, A of
+   all heads of queries, K of keys and values, F hidden, V vocabulary, N outputs of the head.     */
 
 #define PE__TOP_TENSORS(X)                                                                         \
     X(token,      "token_embedding.weight", 1,                   V, C, PE__NORMAL,  token_spread)  \
+    X(types,      "type_embedding.weight",  types > 0,       types, C, PE__NORMAL,  token_spread)  \
     X(enorm,      "embedding_norm.weight",  enorm,               C, 0, PE__ONE,     0)             \
     X(enorm_bias, "embedding_norm.bias",    enorm && norm_bias,  C, 0, PE__ZERO,    0)             \
     X(norm,       "norm.weight",            pre_norm,            C, 0, PE__ONE,     0)             \
@@ -5421,15 +5619,15 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
 #define PE__BLOCK_TENSORS(X)                                                                       \
     X(norm1,      "norm1.weight",           1,                   C, 0, PE__ONE,     0)             \
     X(norm1_bias, "norm1.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
-    X(q,          "attn.q_proj.weight",     1,                   C, C, PE__UNIFORM, from_C)        \
-    X(q_bias,     "attn.q_proj.bias",       bias,                C, 0, PE__ZERO,    0)             \
+    X(q,          "attn.q_proj.weight",     1,                   A, C, PE__UNIFORM, from_C)        \
+    X(q_bias,     "attn.q_proj.bias",       bias,                A, 0, PE__ZERO,    0)             \
     X(k,          "attn.k_proj.weight",     1,                   K, C, PE__UNIFORM, from_C)        \
     X(k_bias,     "attn.k_proj.bias",       bias,                K, 0, PE__ZERO,    0)             \
     X(v,          "attn.v_proj.weight",     1,                   K, C, PE__UNIFORM, from_C)        \
     X(v_bias,     "attn.v_proj.bias",       bias,                K, 0, PE__ZERO,    0)             \
     X(q_norm,     "attn.q_norm.weight",     c->qk_norm,          D, 0, PE__ONE,     0)             \
     X(k_norm,     "attn.k_norm.weight",     c->qk_norm,          D, 0, PE__ONE,     0)             \
-    X(o,          "attn.out_proj.weight",   1,                   C, C, PE__UNIFORM, from_C)        \
+    X(o,          "attn.out_proj.weight",   1,                   C, A, PE__UNIFORM, from_A)        \
     X(o_bias,     "attn.out_proj.bias",     bias,                C, 0, PE__ZERO,    0)             \
     X(norm2,      "norm2.weight",           1,                   C, 0, PE__ONE,     0)             \
     X(norm2_bias, "norm2.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
@@ -5460,14 +5658,14 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(h1,       pre_norm ? "norm1" : "norm1.input", 1,    R,        C)                             \
     X(mean1,    "norm1.mean",           !rms,             R,        0)                             \
     X(rstd1,    "norm1.rstd",           1,                R,        0)                             \
-    X(q,        "attn.q",               1,                R,        C)                             \
+    X(q,        "attn.q",               1,                R,        A)                             \
     X(k,        "attn.k",               1,                R,        K)                             \
     X(v,        "attn.v",               1,                R,        K)                             \
-    X(qn,       "attn.q_norm",          c->qk_norm,       R,        C)                             \
+    X(qn,       "attn.q_norm",          c->qk_norm,       R,        A)                             \
     X(kn,       "attn.k_norm",          c->qk_norm,       R,        K)                             \
     X(q_r,      "attn.q_norm.rstd",     c->qk_norm,       R,        c->heads)                      \
     X(k_r,      "attn.k_norm.rstd",     c->qk_norm,       R,        c->kv_heads)                   \
-    X(a,        "attn.out",             1,                R,        C)                             \
+    X(a,        "attn.out",             1,                R,        A)                             \
     X(lse,      "attn.lse",             1,                R,        c->heads)                      \
     X(mid,      "mid",                  1,                R,        C)                             \
     X(h2,       pre_norm ? "norm2" : "norm2.input", 1,    R,        C)                             \
@@ -5492,8 +5690,8 @@ typedef struct pe__block_saved { PE__BLOCK_ACTIVATIONS(PE__X) } pe__block_saved;
 
 /* working room that nobody asks for by name; sizes in pe__list_work */
 typedef struct pe__work {
-    posenc_float *dx, *t1, *t2;                            /* (R,C) gradients on their way        */
-    posenc_float *dq, *dk, *dv;                            /* (R,C) (R,K) (R,K)                   */
+    posenc_float *dx, *t1, *t2;        /* (R,C) gradients on their way; t1, t2 also hold an (R,A) */
+    posenc_float *dq, *dk, *dv;                            /* (R,A) (R,K) (R,K)                   */
     posenc_float *df, *dg;                                 /* (R,F)                               */
     posenc_float *attention, *head, *loss, *bf16;          /* scratch of layers; loss per row     */
     posenc_float *cosine[2], *sine[2];         /* the turns of one layer (R,pairs), of q and of k */
@@ -5506,7 +5704,7 @@ typedef struct pe__work {
 typedef struct pe__inputs {
     double *positions;                                     /* (R,axes) coordinates that turn      */
     double *frequency[2];                    /* (axes + 1, pairs) of q and of k, growth behind it */
-    int *tokens, *targets, *segments, *at;                 /* (R); at: places as whole numbers    */
+    int *tokens, *targets, *segments, *types, *at;         /* (R); at: places as whole numbers    */
     int *bucket[POSENC_SPECS];                             /* (2*span + 1) row of each distance   */
     unsigned char *keep;                                   /* (R)                                 */
 } pe__inputs;
@@ -5531,6 +5729,8 @@ struct posenc_model {
     int turn_apart;                 /* q and k are turned before attention, not inside it         */
     const posenc_backend *ops;
     posenc_float *params, *grads, *moments, *acts;         /* the arenas                          */
+    uint16_t *half;            /* params in bfloat16, for writing token by token; NULL: not kept  */
+    int half_ready;                                        /* and are those of params             */
     void *input_arena;
     size_t param_floats, act_floats, input_bytes;
     pe__slot *slot;                                        /* parameters first, then activations  */
@@ -5553,7 +5753,12 @@ struct posenc_model {
     posenc_float *host_own;                 /* parameters and gradients of the caller's encodings */
     double turned_length;                                  /* what the frequencies were made for  */
     int B, T, given, own_positions, segmented, padded, ready; /* ready: a forward has run         */
+    int extended;                                        /* and it went on from a cache           */
     int rows_T;                                          /* T whose fixed rows are in place, or 0 */
+    posenc_cache *cache;                                 /* that this forward extends, else NULL  */
+    void (*watch)(void *user, posenc_model *m, int layer);
+    void *watch_user;
+    int watching;                                        /* 1 + the layer it is called for, else 0 */
 };
 
 /* ---- [7.3] counting and placing -----------------------------------------------------------------
@@ -5609,21 +5814,24 @@ static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix
 
 /* letters of the tables */
 #define PE__LETTERS                                                                                \
-    int C = c->channels, D = C / c->heads, K = c->kv_heads * D, F = c->hidden, V = c->vocab;       \
+    int C = c->channels, D = c->head_channels, A = c->heads * D, K = c->kv_heads * D;              \
+    int F = c->hidden, V = c->vocab;                                                               \
     int N = c->classes ? c->classes : V, R = c->batch * c->context, enorm = c->embedding_norm;     \
     int pre_norm = c->norm_place == POSENC_PRE_NORM, rms = c->norm == POSENC_RMSNORM;              \
-    int bias = !c->no_bias, norm_bias = bias && !rms, gated = c->activation == POSENC_SWIGLU;      \
-    double from_C = 1 / sqrt((double)C), from_F = 1 / sqrt((double)F);                             \
-    double token_spread = c->embedding_init;                                                       \
+    int bias = !c->no_bias, norm_bias = bias && !rms, gated = pe__is_gated(c->activation);         \
+    double from_C = 1 / sqrt((double)C), from_A = 1 / sqrt((double)A);                             \
+    double from_F = 1 / sqrt((double)F), token_spread = c->embedding_init;                         \
+    int types = c->token_types;                                                                    \
     const char *head_name = c->classes ? "head.weight" : "lm_head.weight";                         \
-    (void)C; (void)D; (void)K; (void)F; (void)V; (void)N; (void)R; (void)enorm; (void)pre_norm;    \
+    (void)C; (void)D; (void)A; (void)K; (void)F; (void)V; (void)N; (void)R; (void)enorm;           \
+    (void)pre_norm; (void)from_A; (void)types;                                                     \
     (void)rms; (void)bias; (void)norm_bias; (void)gated; (void)from_C; (void)from_F;               \
     (void)token_spread; (void)head_name
 
 static posenc_shape pe__model_shape(const posenc_config *c)
 {
     posenc_shape g;
-    g.C = c->channels; g.H = c->heads; g.D = c->channels / c->heads;
+    g.C = c->channels; g.H = c->heads; g.D = c->head_channels;
     g.context = c->context; g.causal = c->causal;
     return g;
 }
@@ -5741,10 +5949,10 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
     int train = !c->inference;
     pe__work *w = &m->w;
     PE__LETTERS;
-    w->t1 = pe__reserve(l, R, C);
-    w->t2 = pe__reserve(l, R, C);
+    w->t1 = pe__reserve(l, R, pe__max(A, C));
+    w->t2 = pe__reserve(l, R, pe__max(A, C));
     w->dx = pe__reserve(l, R, train * C);
-    w->dq = pe__reserve(l, R, train * C);
+    w->dq = pe__reserve(l, R, train * A);
     w->dk = pe__reserve(l, R, train * K);
     w->dv = pe__reserve(l, R, train * K);
     w->df = pe__reserve(l, R, train * F);
@@ -5755,8 +5963,8 @@ static void pe__list_work(posenc_model *m, pe__lister *l)
                     1);
     w->head = pe__reserve(l, c->precision == POSENC_BF16 ? posenc_head_scratch_bf16(R, C, N)
                                                          : posenc_head_scratch(R, N), 1);
-    w->bf16 = pe__reserve(l, c->precision == POSENC_BF16 ? posenc_bf16_scratch(R, C, pe__max(C, F)) : 0,
-                          1);
+    w->bf16 = pe__reserve(l, c->precision == POSENC_BF16 ? posenc_bf16_scratch(R, C, pe__max(pe__max(A, C), F))
+                                                         : 0, 1);
     w->loss = pe__reserve(l, R, 1);
     for (int key = 0; key < 2; key++) {
         w->cosine[key] = key && !m->twofold ? w->cosine[0] : pe__reserve(l, R, (size_t)m->rotated);
@@ -5786,6 +5994,7 @@ static size_t pe__place_inputs(posenc_model *m, char *memory)
     PE__PLACE(tokens, int, R);
     PE__PLACE(targets, int, R);
     PE__PLACE(segments, int, R);
+    PE__PLACE(types, int, m->c.token_types ? R : 0);
     PE__PLACE(at, int, R);
     PE__PLACE(keep, unsigned char, R);
     for (int e = 0; e < m->specs; e++) {
@@ -5806,12 +6015,14 @@ static const pe__field pe__config_fields[] = {
     PE__CONFIG_INT(classes, 0, 1 << 24),        PE__CONFIG_INT(batch, 0, 1 << 20),
     PE__CONFIG_INT(layers, 0, 4096),            PE__CONFIG_INT(channels, 0, 1 << 17),
     PE__CONFIG_INT(heads, 0, 4096),             PE__CONFIG_INT(kv_heads, 0, 4096),
+    PE__CONFIG_INT(head_channels, 0, 1 << 17),  PE__CONFIG_INT(token_types, 0, 1 << 24),
+    PE__CONFIG_INT(parallel, 0, 1),
     PE__CONFIG_INT(hidden, 0, 1 << 20),         PE__CONFIG_INT(causal, 0, 1),
     PE__CONFIG_INT(window, 0, 1 << 24),         PE__CONFIG_INT(mask_padding, 0, 1),
     PE__CONFIG_INT(padding_token, 0, 1 << 24),  PE__CONFIG_WORD(norm, "layernorm|rmsnorm"),
     PE__CONFIG_WORD(norm_place, "pre|post"),    PE__CONFIG_INT(embedding_norm, 0, 1),
     { "norm_eps", 'd', offsetof(posenc_config, norm_eps), 0, 1, NULL },
-    PE__CONFIG_WORD(activation, "relu|gelu|gelu_tanh|silu|swiglu"),
+    PE__CONFIG_WORD(activation, "relu|gelu|gelu_tanh|silu|swiglu|geglu|geglu_tanh"),
     PE__CONFIG_INT(no_bias, 0, 1),              PE__CONFIG_WORD(qk_norm, "off|before|after"),
     PE__CONFIG_INT(tied_head, 0, 1),            PE__CONFIG_INT(scale_embedding, 0, 1),
     { "attention_scale", 'd', offsetof(posenc_config, attention_scale), 0, 1e6, NULL },
@@ -5889,10 +6100,11 @@ static void pe__config_defaults(posenc_config *c)
     if (!c->channels) c->channels = 64;
     if (!c->heads) c->heads = 4;
     if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->head_channels && c->channels % c->heads == 0) c->head_channels = c->channels / c->heads;
     if (!c->hidden) c->hidden = 4 * c->channels;
     if (c->norm_eps == 0) c->norm_eps = 1e-5;
     if (c->embedding_init == 0) c->embedding_init = 0.02;
-    if (c->attention_scale == 0) c->attention_scale = 1 / sqrt((double)c->channels / c->heads);
+    if (c->attention_scale == 0) c->attention_scale = 1 / sqrt(pe__max(1, c->head_channels));
     if (!c->threads) c->threads = posenc_threads();
     if (!c->backend) c->backend = posenc_cpu_backend();
 }
@@ -5900,16 +6112,19 @@ static void pe__config_defaults(posenc_config *c)
 static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
 {
     double rows = (double)c->batch * c->context;
-    if (c->channels % c->heads)
-        return pe__fail(why, POSENC_BAD_CONFIG, "heads %d does not divide channels %d", c->heads,
-                        c->channels);
+    if (!c->head_channels)
+        return pe__fail(why, POSENC_BAD_CONFIG, "heads %d does not divide channels %d, and head_channels "
+                        "does not say how wide a head is", c->heads, c->channels);
+    if (c->parallel && c->norm_place == POSENC_POST_NORM)
+        return pe__fail(why, POSENC_BAD_CONFIG, "parallel branches are for pre-norm blocks");
     if (c->heads % c->kv_heads)
         return pe__fail(why, POSENC_BAD_CONFIG, "kv_heads %d does not divide heads %d", c->kv_heads,
                         c->heads);
-    if (rows * c->heads > INT_MAX || rows * c->channels > 1e15)
+    if (rows * c->heads > INT_MAX || rows * c->channels > 1e15
+        || (double)c->heads * c->head_channels > 1 << 24)
         return pe__fail(why, POSENC_BAD_CONFIG,
-                        "batch %d x context %d x heads %d is more than this can count", c->batch,
-                        c->context, c->heads);
+                        "batch %d x context %d x heads %d of %d is more than this can count", c->batch,
+                        c->context, c->heads, c->head_channels);
     if (c->precision == POSENC_BF16 && !c->backend->linear_forward_bf16)
         return pe__fail(why, POSENC_BAD_CONFIG, "precision=bf16: the back end %s multiplies in fp32 only",
                         c->backend->name);
@@ -5971,7 +6186,7 @@ static posenc_status pe__model_turner(posenc_model *m, int e, posenc_error *why)
     posenc_spec *s = &m->spec[e];
     posenc_status status = pe__model_only(m, &m->turner, e, "turn queries and keys", why);
     if (m->own[e]) {
-        s->dim = m->c.channels / m->c.heads / 2 * 2;
+        s->dim = m->c.head_channels / 2 * 2;
         s->layout = POSENC_HALF;
         s->center = 0;
     }
@@ -5984,7 +6199,7 @@ static posenc_status pe__model_turner(posenc_model *m, int e, posenc_error *why)
                         "share %d heads of keys", pe__model_encoding(m, e), m->c.heads, m->c.kv_heads);
     if (m->rotated < 1)
         return pe__fail(why, POSENC_BAD_CONFIG, "%s turns pairs, and a head has %d channels",
-                        pe__model_encoding(m, e), m->c.channels / m->c.heads);
+                        pe__model_encoding(m, e), m->c.head_channels);
     return status;
 }
 
@@ -6098,6 +6313,11 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
     return used;
 }
 
+static int pe__keeps_half(const posenc_config *c)
+{
+    return c->inference && c->precision == POSENC_BF16 && c->backend->linear_few_bf16;
+}
+
 POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_config *c,
                                             posenc_error *why)
 {
@@ -6106,6 +6326,7 @@ POSENC_DEF posenc_status posenc_model_bytes(posenc_bytes *bytes, const posenc_co
     memset(bytes, 0, sizeof *bytes);
     if (status != POSENC_OK) return status;
     bytes->parameters = plan.param_floats * sizeof(posenc_float);
+    if (pe__keeps_half(&plan.c)) bytes->parameters += plan.param_floats * sizeof(uint16_t);
     bytes->gradients = plan.c.inference ? 0 : bytes->parameters;
     bytes->moments = 2 * bytes->gradients;
     bytes->activations = plan.act_floats * sizeof(posenc_float) + plan.input_bytes
@@ -6139,9 +6360,11 @@ static double pe__initial(const pe__slot *s, uint64_t seed, uint32_t site, size_
 /* first values, a piece at a time so that no second copy of the model is needed */
 static void pe__fill_tensor(posenc_model *m, const pe__slot *s)
 {
-    enum { PIECE = 1024 };
+    enum { PIECE = 8192 };
     posenc_float piece[PIECE];
     uint32_t site = pe__name_hash(s->t.name);
+    int threads = s->t.count < PIECE ? 1 : m->c.threads;
+    (void)threads;
     if (s->own && s->own->start) {
         memset(m->host_own, 0, s->t.count * sizeof *m->host_own);
         s->own->start(s->own->user, m->host_own);
@@ -6158,9 +6381,10 @@ static void pe__fill_tensor(posenc_model *m, const pe__slot *s)
         return;
     }
     for (size_t at = 0; at < s->t.count; at += PIECE) {
-        size_t n = pe__least(s->t.count - at, PIECE);
-        for (size_t i = 0; i < n; i++) piece[i] = PE__F(pe__initial(s, m->c.seed, site, at + i));
-        m->ops->upload(m->ops->user, s->t.data + at, piece, n * sizeof *piece);
+        int n = (int)pe__least(s->t.count - at, PIECE);
+        PE__PARALLEL_ON(threads)
+        for (int i = 0; i < n; i++) piece[i] = PE__F(pe__initial(s, m->c.seed, site, at + (size_t)i));
+        m->ops->upload(m->ops->user, s->t.data + at, piece, (size_t)n * sizeof *piece);
     }
 }
 
@@ -6261,6 +6485,10 @@ static int pe__model_allocate(posenc_model *m)
     ops->zero(ops->user, m->params, bytes); /* the gaps between tensors are never read, but
                                                               a checker should not wonder         */
     ops->zero(ops->user, m->acts, m->act_floats * sizeof(posenc_float));
+    if (pe__keeps_half(&m->c)) {
+        m->half = (uint16_t *)ops->alloc(ops->user, m->param_floats * sizeof *m->half);
+        if (!m->half) return 0;
+    }
     if (m->c.inference) return 1;
     m->grads = (posenc_float *)ops->alloc(ops->user, bytes);
     m->moments = (posenc_float *)ops->alloc(ops->user, 2 * bytes);
@@ -6307,6 +6535,7 @@ POSENC_DEF void posenc_model_free(posenc_model *m)
     if (m->params) ops->release(ops->user, m->params);
     if (m->grads) ops->release(ops->user, m->grads);
     if (m->moments) ops->release(ops->user, m->moments);
+    if (m->half) ops->release(ops->user, m->half);
     if (m->acts) ops->release(ops->user, m->acts);
     if (m->input_arena) ops->release(ops->user, m->input_arena);
     POSENC_FREE(m);
@@ -6346,6 +6575,7 @@ POSENC_DEF void posenc_model_set(posenc_model *m, posenc_float *data, const pose
                                  size_t n)
 {
     m->ops->upload(m->ops->user, data, host, n * sizeof *host);
+    m->half_ready = 0;
 }
 
 /* ---- [7.6] taking in a batch --------------------------------------------------------------------
@@ -6361,6 +6591,11 @@ static posenc_status pe__check_ids(const posenc_model *m, const posenc_batch *b,
             return pe__fail(why, POSENC_BAD_INPUT,
                             "token %d at row %d, place %d is outside the vocabulary of %d",
                             b->tokens[r], r / b->T, r % b->T, V);
+    for (int r = 0; b->types && r < R; r++)
+        if (b->types[r] < 0 || b->types[r] >= m->c.token_types)
+            return pe__fail(why, POSENC_BAD_INPUT,
+                            "type %d at row %d, place %d is outside the model's %d token types",
+                            b->types[r], r / b->T, r % b->T, m->c.token_types);
     for (int r = 0; b->targets && r < targets; r++)
         if (b->targets[r] != POSENC_IGNORE && (b->targets[r] < 0 || b->targets[r] >= most))
             return pe__fail(why, POSENC_BAD_INPUT, "target number %d is %d, outside 0 to %d", r,
@@ -6480,7 +6715,7 @@ static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int 
     const posenc_backend *ops = m->ops;
     size_t R = (size_t)b->B * b->T;
     posenc_status status;
-    m->ready = 0;
+    m->ready = m->extended = 0;
     if ((status = pe__check_batch(m, b, targets, why)) != POSENC_OK) return status;
     if ((status = pe__take_positions(m, b, why)) != POSENC_OK) return status;
     ops->upload(ops->user, m->in.tokens, b->tokens, R * sizeof(int));
@@ -6491,15 +6726,17 @@ static posenc_status pe__take_batch(posenc_model *m, const posenc_batch *b, int 
         memcpy(m->host_segments, b->segments, R * sizeof(int));
         ops->upload(ops->user, m->in.segments, b->segments, R * sizeof(int));
     }
-    if (m->c.mask_padding) {
-        for (size_t r = 0; r < R; r++) m->host_keep[r] = b->tokens[r] != m->c.padding_token;
-        ops->upload(ops->user, m->in.keep, m->host_keep, R);
-    }
+    if (b->types) ops->upload(ops->user, m->in.types, b->types, R * sizeof(int));
+    else if (m->c.token_types) ops->zero(ops->user, m->in.types, R * sizeof(int));
+    m->padded = m->c.mask_padding || b->keep != NULL;
+    for (size_t r = 0; r < R && m->padded; r++)
+        m->host_keep[r] = (!b->keep || b->keep[r])
+                       && !(m->c.mask_padding && b->tokens[r] == m->c.padding_token);
+    if (m->padded) ops->upload(ops->user, m->in.keep, m->host_keep, R);
     m->B = b->B;
     m->T = b->T;
     m->own_positions = b->positions != NULL;
     m->segmented = b->segments != NULL;
-    m->padded = m->c.mask_padding;
     return POSENC_OK;
 }
 
@@ -6530,13 +6767,15 @@ static void pe__leave(int before)
 
      pre-norm  x = x + dropout(attention(norm1(x)))  post-norm  x = norm1(x + dropout(attention(x)))
                x = x + dropout(mlp(norm2(x)))                   x = norm2(x + dropout(mlp(x)))
+     parallel  x = x + dropout(attention(norm1(x))) + dropout(mlp(norm2(x)))
 
    The order of calls in each function below is the model; its backward is the same list read
    upside down.                                                                                   */
 
 /* dropout's numbers: the place in the model, and an index that counts the whole data, not the
    batch                                                                                          */
-enum { PE__SITE_MAP, PE__SITE_ATTENTION, PE__SITE_HIDDEN, PE__SITE_MLP, PE__SITE_EMBEDDING };
+enum { PE__SITE_MAP, PE__SITE_ATTENTION, PE__SITE_HIDDEN, PE__SITE_MLP, PE__SITE_EMBEDDING,
+       PE__SITE_TOKEN };
 
 typedef struct pe__pass { int train; uint64_t first_sample; } pe__pass;
 
@@ -6587,7 +6826,9 @@ static void pe__linear(posenc_model *m, posenc_float *y, const posenc_float *x, 
                        posenc_tensor *b)
 {
     int R = m->B * m->T, in = w->shape[1], out = w->shape[0];
-    if (m->c.precision == POSENC_BF16)
+    if (m->half && R <= POSENC_FEW_ROWS)
+        m->ops->linear_few_bf16(y, x, m->half + (w->data - m->params), pe__data(b), R, in, out);
+    else if (m->c.precision == POSENC_BF16)
         m->ops->linear_forward_bf16(y, x, w->data, pe__data(b), R, in, out, m->w.bf16);
     else
         m->ops->linear_forward(y, x, w->data, pe__data(b), R, in, out);
@@ -6823,6 +7064,10 @@ static void pe__clear_bias_gradient(posenc_model *m)
                      (size_t)m->c.heads * (2 * m->span + 1) * sizeof(posenc_float));
 }
 
+static void pe__cache_how(posenc_attention *how, const posenc_cache *cache);             /* [7.10] */
+static void pe__cache_put(posenc_cache *cache, int layer, posenc_float *k, const posenc_float *v);
+static posenc_heads pe__cached(const posenc_cache *cache, int layer, int values);
+
 static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int layer,
                                 const posenc_turns turns[2])
 {
@@ -6840,6 +7085,7 @@ static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int la
         how.q_turns = &turns[0];
         how.k_turns = &turns[m->twofold];
     }
+    if (m->cache) pe__cache_how(&how, m->cache);
     how.q_scale = pe__tempering(m, layer) ? m->w.tau : NULL;
     how.dropout =
         pe__site(m, p, m->c.dropout_attention, layer, PE__SITE_MAP, (size_t)m->c.heads * m->T);
@@ -6851,7 +7097,7 @@ static posenc_attention pe__how(const posenc_model *m, const pe__pass *p, int la
 
 static posenc_heads pe__view(const posenc_model *m, posenc_float *x, int heads)
 {
-    return posenc_heads_bthd(x, m->B, m->T, heads, m->c.channels / m->c.heads);
+    return posenc_heads_bthd(x, m->B, m->T, heads, m->c.head_channels);
 }
 
 static posenc_tensor *pe__q_used(const posenc_model *m, pe__block_saved *s)
@@ -6867,7 +7113,7 @@ static posenc_tensor *pe__k_used(const posenc_model *m, pe__block_saved *s)
 static posenc_heads pe__turn_view(const posenc_model *m, posenc_float *x, int key)
 {
     int heads = key ? m->c.kv_heads : m->c.heads, wide = m->spec[m->turner].over == POSENC_OVER_WIDTH;
-    return wide ? posenc_heads_bthd(x, m->B, m->T, 1, m->c.channels) : pe__view(m, x, heads);
+    return wide ? posenc_heads_bthd(x, m->B, m->T, 1, heads * m->c.head_channels) : pe__view(m, x, heads);
 }
 static void pe__turn_both(posenc_model *m, posenc_float *q, posenc_float *k,
                           void (*turn)(posenc_heads, posenc_turns))
@@ -6892,7 +7138,7 @@ static void pe__turn_gradient(posenc_model *m, int layer, posenc_float *q, posen
    alone; before it they are. What is not turned inside attention is turned here, in place.       */
 static void pe__qk_forward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
 {
-    int R = m->B * m->T, D = m->c.channels / m->c.heads;
+    int R = m->B * m->T, D = m->c.head_channels;
     int apart = m->turn_apart && pe__turning(m, layer);
     if (apart && m->c.qk_norm == POSENC_QK_NORM_AFTER)
         pe__turn_both(m, s->q->data, s->k->data, m->ops->turn);
@@ -6908,7 +7154,7 @@ static void pe__qk_forward(posenc_model *m, int layer, pe__block *w, pe__block_s
 
 static void pe__qk_backward(posenc_model *m, int layer, pe__block *w, pe__block_saved *s)
 {
-    int R = m->B * m->T, D = m->c.channels / m->c.heads, turning = pe__turning(m, layer);
+    int R = m->B * m->T, D = m->c.head_channels, turning = pe__turning(m, layer);
     int after = m->c.qk_norm == POSENC_QK_NORM_AFTER;
     if (turning && !after)
         pe__turn_gradient(m, layer, pe__q_used(m, s)->data, pe__k_used(m, s)->data);
@@ -6931,6 +7177,7 @@ static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, 
     pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
     posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
     posenc_attention how = pe__how(m, p, layer, turns);
+    posenc_heads k, v;
     int H = m->c.heads, Hk = m->c.kv_heads;
     pe__fill_turns(m, layer);
     pe__fill_bias(m, layer);
@@ -6938,10 +7185,11 @@ static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, 
     pe__linear(m, s->k->data, x, w->k, w->k_bias);
     pe__linear(m, s->v->data, x, w->v, w->v_bias);
     pe__qk_forward(m, layer, w, s);
+    if (m->cache) pe__cache_put(m->cache, layer, pe__k_used(m, s)->data, s->v->data);
+    k = m->cache ? pe__cached(m->cache, layer, 0) : pe__view(m, pe__k_used(m, s)->data, Hk);
+    v = m->cache ? pe__cached(m->cache, layer, 1) : pe__view(m, s->v->data, Hk);
     m->ops->attention_forward(pe__view(m, s->a->data, H), s->lse->data,
-                              pe__view(m, pe__q_used(m, s)->data, H),
-                              pe__view(m, pe__k_used(m, s)->data, Hk), pe__view(m, s->v->data, Hk),
-                              &how, m->w.attention);
+                              pe__view(m, pe__q_used(m, s)->data, H), k, v, &how, m->w.attention);
     pe__linear(m, y, s->a->data, w->o, w->o_bias);
     pe__drop(m, y, (size_t)m->c.channels,
              pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
@@ -6984,7 +7232,7 @@ static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc
     pe__linear(m, s->up->data, x, w->up, w->up_bias);
     if (w->gate) {
         pe__linear(m, s->gate->data, x, w->gate, w->gate_bias);
-        m->ops->swiglu_forward(s->act->data, s->gate->data, s->up->data, n);
+        m->ops->gated_forward(s->act->data, s->gate->data, s->up->data, m->c.activation, n);
     } else {
         m->ops->activation_forward(s->act->data, s->up->data, m->c.activation, n);
     }
@@ -7007,7 +7255,8 @@ static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int laye
     pe__drop(m, m->w.df, (size_t)m->c.hidden,
              pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
     if (w->gate) {
-        m->ops->swiglu_backward(m->w.dg, m->w.df, m->w.df, s->gate->data, s->up->data, n);
+        m->ops->gated_backward(m->w.dg, m->w.df, m->w.df, s->gate->data, s->up->data,
+                               m->c.activation, n);
         pe__linear_backward(m, dx, m->w.dg, x, w->gate, w->gate_bias, 0);
     } else {
         m->ops->activation_backward(m->w.df, m->w.df, s->up->data, m->c.activation, n);
@@ -7027,7 +7276,7 @@ static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, con
         pe__norm_forward(m, h1, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
         pe__attention_branch(m, p, layer, branch, h1);
         m->ops->residual(mid, x, branch, n);
-        pe__norm_forward(m, h2, s->mean2, s->rstd2, mid, w->norm2, w->norm2_bias);
+        pe__norm_forward(m, h2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2, w->norm2_bias);
         pe__mlp_branch(m, p, layer, branch, h2);
         m->ops->residual(s->x->data, mid, branch, n);
     } else {
@@ -7040,7 +7289,20 @@ static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, con
     }
 }
 
-static void pe__run_forward(posenc_model *m, const pe__pass *p)
+static void pe__watch(posenc_model *m, int layer)
+{
+    m->watching = layer + 1;
+    m->watch(m->watch_user, m, layer);
+    m->watching = 0;
+}
+POSENC_DEF void posenc_model_watch(posenc_model *m,
+                                   void (*watch)(void *user, posenc_model *m, int layer), void *user)
+{
+    m->watch = watch;
+    m->watch_user = user;
+}
+
+static void pe__forward(posenc_model *m, const pe__pass *p)
 {
     int R = m->B * m->T, C = m->c.channels;
     pe__top *w = &m->top;
@@ -7048,6 +7310,7 @@ static void pe__run_forward(posenc_model *m, const pe__pass *p)
     posenc_float *x = s->sum ? s->sum->data : s->x->data;
     m->ops->embedding_forward(x, m->in.tokens, w->token->data,
                               m->c.scale_embedding ? sqrt((double)C) : 1, R, m->c.vocab, C, 0);
+    if (w->types) m->ops->embedding_forward(x, m->in.types, w->types->data, 1, R, m->c.token_types, C, 1);
     pe__add_forward(m, x);
     if (s->sum)
         pe__norm_forward(m, s->x->data, s->sum_mean, s->sum_rstd, x, w->enorm, w->enorm_bias);
@@ -7057,11 +7320,20 @@ static void pe__run_forward(posenc_model *m, const pe__pass *p)
     for (int l = 0; l < m->c.layers; l++) {
         pe__block_forward(m, p, l, x);
         x = m->kept[m->c.inference ? 0 : l].x->data;
+        if (m->watch) pe__watch(m, l);
     }
     if (s->last) pe__norm_forward(m, s->last->data, s->mean, s->rstd, x, w->norm, w->norm_bias);
     if (s->pooled)
         m->ops->pool_forward(s->pooled->data, s->last ? s->last->data : x,
                              m->padded ? m->in.keep : NULL, m->B, m->T, C);
+}
+
+/* weights that changed are rounded again first */
+static void pe__run_forward(posenc_model *m, const pe__pass *p)
+{
+    if (m->half && !m->half_ready) m->ops->bf16_round(m->half, m->params, m->param_floats);
+    m->half_ready = 1;
+    pe__forward(m, p);
 }
 
 /* what the head reads, and its rows */
@@ -7106,10 +7378,13 @@ static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, co
     if (post) pe__norm_backward(m, dx, dx, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
     m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
     pe__mlp_branch_backward(m, p, layer, t2, t1, post ? mid : h2);
-    if (!post) pe__norm_backward(m, t2, t2, s->mean2, s->rstd2, mid, w->norm2, w->norm2_bias);
+    if (!post)
+        pe__norm_backward(m, t2, t2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2,
+                          w->norm2_bias);
+    if (m->c.parallel) m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);       /* as it came in */
     m->ops->residual(dx, dx, t2, n);
     if (post) pe__norm_backward(m, dx, dx, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
-    m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
+    if (!m->c.parallel) m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
     pe__attention_branch_backward(m, p, layer, t2, t1, post ? x : h1);
     if (!post) pe__norm_backward(m, t2, t2, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
     m->ops->residual(dx, dx, t2, n);
@@ -7136,6 +7411,8 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
         pe__norm_backward(m, dx, dx, s->sum_mean, s->sum_rstd, s->sum->data, w->enorm,
                           w->enorm_bias);
     pe__add_backward(m, dx);
+    if (pe__grad(w->types))
+        m->ops->embedding_backward(w->types->grad, dx, m->in.types, 1, R, m->c.token_types, C);
     if (pe__grad(w->token))
         m->ops->embedding_backward(w->token->grad, dx, m->in.tokens,
                                    m->c.scale_embedding ? sqrt((double)C) : 1, R, m->c.vocab, C);
@@ -7240,7 +7517,9 @@ POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logi
     for (int r = 0; r < rows; r += chunk) {
         int n = pe__min(chunk, rows - r);
         const posenc_float *x = pe__hidden(m) + (size_t)(row + r) * C, *b = pe__data(m->top.head_bias);
-        if (m->c.precision == POSENC_BF16)
+        if (m->half && n <= POSENC_FEW_ROWS)
+            m->ops->linear_few_bf16(m->w.head, x, m->half + (w->data - m->params), b, n, C, V);
+        else if (m->c.precision == POSENC_BF16)
             m->ops->linear_forward_bf16(m->w.head, x, w->data, b, n, C, V,
                                         m->w.head + posenc_head_scratch(all, V));
         else
@@ -7264,7 +7543,7 @@ static posenc_float *pe__bring(posenc_model *m, posenc_float **room, const posen
 /* Host copies of what one layer's attention read, in one block; the plain version does the rest. */
 static void pe__attention_on_host(posenc_model *m, posenc_float *map, int layer, posenc_float *room)
 {
-    pe__block_saved *s = &m->kept[layer];
+    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
     pe__pass p = { 0, 0 };
     posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
     posenc_attention how = pe__how(m, &p, layer, turns);
@@ -7296,13 +7575,16 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
     size_t R = (size_t)m->B * m->T, floats;
     posenc_float *room;
     int before;
-    if (!m->ready || m->c.inference)
+    if (m->extended || m->cache)
+        return pe__fail(why, POSENC_BAD_INPUT, "attention maps are there after a forward without a cache");
+    if (m->watching != layer + 1 && (!m->ready || m->c.inference))
         return pe__fail(why, POSENC_BAD_INPUT,
-                        m->c.inference ? "an inference model keeps no attention maps"
+                        m->c.inference ? "an inference model keeps no attention maps: ask from watch, for "
+                                         "the layer it is called for"
                                        : "attention maps are there after a forward only");
     if (layer < 0 || layer >= m->c.layers)
         return pe__fail(why, POSENC_BAD_INPUT, "layer %d of %d was asked for", layer, m->c.layers);
-    floats = R * 2 * m->c.channels + R * 4 * m->rotated + R +
+    floats = R * (m->c.heads + m->c.kv_heads) * m->c.head_channels + R * 4 * m->rotated + R +
              (m->biased ? m->c.heads * (2 * (size_t)m->span + 1) : 0);
     room = (posenc_float *)POSENC_MALLOC(floats * sizeof *room);
     if (!room)
@@ -7313,6 +7595,753 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
     pe__leave(before);
     POSENC_FREE(room);
     return pe__sync(m, why);
+}
+
+/* ---- [7.10] generation --------------------------------------------------------------------------
+   A causal model's token is the same whatever follows it, so its keys and values are computed once and
+   kept. Keys are kept turned: a new token turns its own and leaves the others alone. To move a kept key
+   (context shift) or to give it other frequencies (two scalings of rope read the length) one more turn
+   is enough, R(now - before).
+
+        slot      0     1     2     3     4          each row ends at the same slot, so that a step of
+        row 0   [pad] [pad]  the   cat   sat         the whole batch is one more slot; positions count
+        row 1    on    a     mat    it    had         kept tokens: row 0 has 0 at slot 2              */
+
+struct posenc_cache {
+    posenc_model *m;
+    int rows, slots, used, coming;                /* coming: slots that the running forward fills */
+    posenc_float *k, *v;                          /* (layers, rows, slots, K), back end           */
+    int *all_at;                                  /* (rows, used + coming), back end              */
+    unsigned char *all_keep;                      /* the same                                     */
+    double *position;                             /* (rows, slots) and below: host                */
+    int *at;                                      /* (rows, slots) whole ones, for biases         */
+    double *next;                                 /* (rows) the next position                     */
+    unsigned char *keep;                          /* (rows, slots)                                */
+    int padded;                                   /* some slot is                                 */
+    double length;                                /* that the keys' frequencies were made for     */
+};
+
+static size_t pe__cache_width(const posenc_config *c)                     /* K of one token */
+{
+    return (size_t)c->kv_heads * c->head_channels;
+}
+static size_t pe__cache_host(posenc_cache *c, char *memory, size_t rows, size_t slots)
+{
+    size_t used = 0;
+#define PE__PLACE(field, type, count)                                                              \
+    if (c) c->field = (type *)(void *)(memory + used);                                             \
+    used += ((count) * sizeof(type) + 63) / 64 * 64
+    PE__PLACE(position, double, rows * slots);
+    PE__PLACE(at, int, rows * slots);
+    PE__PLACE(next, double, rows);
+    PE__PLACE(keep, unsigned char, rows * slots);
+#undef PE__PLACE
+    return used;
+}
+static size_t pe__cache_own(void) { return (sizeof(posenc_cache) + 63) / 64 * 64; }
+
+POSENC_DEF size_t posenc_cache_bytes(const posenc_config *c, int rows, int slots)
+{
+    posenc_model plan;
+    size_t tokens = (size_t)pe__max(0, rows) * (size_t)pe__max(0, slots);
+    if (pe__model_plan(&plan, c, NULL) != POSENC_OK) return 0;
+    return 2 * plan.c.layers * tokens * pe__cache_width(&plan.c) * sizeof(posenc_float)
+         + tokens * (sizeof(int) + 1) + pe__cache_own()
+         + pe__cache_host(NULL, NULL, (size_t)pe__max(0, rows), (size_t)pe__max(0, slots));
+}
+
+/* A kept key is turned on by one more turn only if the turn was the last thing done to it: gains of a
+   norm behind it do not trade places with a turn.                                                */
+static int pe__cache_fixed(const posenc_model *m)
+{
+    return m->turner >= 0 && m->c.qk_norm == POSENC_QK_NORM_AFTER;
+}
+
+static int pe__cache_allocate(posenc_cache *c)
+{
+    const posenc_backend *ops = c->m->ops;
+    size_t tokens = (size_t)c->rows * c->slots;
+    double needed = (double)tokens * c->m->c.layers * pe__cache_width(&c->m->c) * sizeof(posenc_float);
+    size_t bytes = c->m->c.layers * tokens * pe__cache_width(&c->m->c) * sizeof(posenc_float);
+    if (needed > (double)(SIZE_MAX / 4)) return 0;               /* bytes has wrapped around, or nearly */
+    c->k = (posenc_float *)ops->alloc(ops->user, bytes);
+    c->v = (posenc_float *)ops->alloc(ops->user, bytes);
+    c->all_at = (int *)ops->alloc(ops->user, tokens * sizeof(int));
+    c->all_keep = (unsigned char *)ops->alloc(ops->user, tokens);
+    return c->k && c->v && c->all_at && c->all_keep;
+}
+
+POSENC_DEF posenc_status posenc_cache_create(posenc_cache **out, posenc_model *m, int rows,
+                                             int slots, posenc_error *why)
+{
+    posenc_cache *c;
+    *out = NULL;
+    if (!m->c.causal || m->c.classes)
+        return pe__fail(why, POSENC_BAD_CONFIG, "a cache is for causal next-token models: where tokens see "
+                        "the future, a new one changes all others");
+    if (pe__cache_fixed(m) && (m->spec[m->turner].scaling == POSENC_DYNAMIC
+                               || m->spec[m->turner].scaling == POSENC_LONGROPE))
+        return pe__fail(why, POSENC_BAD_CONFIG, "qk_norm=after: %s's frequencies change with the length, and "
+                        "keys that were normed behind their turn cannot be turned again",
+                        pe__model_encoding(m, m->turner));
+    if (rows < 1 || rows > m->c.batch || slots < 1 || slots > m->c.context)
+        return pe__fail(why, POSENC_BAD_CONFIG, "a cache of %d x %d does not fit the model's %d x %d", rows,
+                        slots, m->c.batch, m->c.context);
+    c = (posenc_cache *)POSENC_MALLOC(pe__cache_own() + pe__cache_host(NULL, NULL, rows, slots));
+    if (!c) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the tables of a cache");
+    memset(c, 0, sizeof *c);
+    c->m = m;
+    c->rows = rows;
+    c->slots = slots;
+    pe__cache_host(c, (char *)c + pe__cache_own(), rows, slots);
+    if (!pe__cache_allocate(c)) {
+        double megabytes = 1e-6 * (double)posenc_cache_bytes(&m->c, rows, slots);
+        posenc_cache_free(c);
+        return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for a cache of %d x %d, %.0f MB", rows, slots,
+                        megabytes);
+    }
+    posenc_cache_clear(c);
+    *out = c;
+    return POSENC_OK;
+}
+
+POSENC_DEF void posenc_cache_free(posenc_cache *c)
+{
+    const posenc_backend *ops;
+    if (!c) return;
+    ops = c->m->ops;
+    if (c->k) ops->release(ops->user, c->k);
+    if (c->v) ops->release(ops->user, c->v);
+    if (c->all_at) ops->release(ops->user, c->all_at);
+    if (c->all_keep) ops->release(ops->user, c->all_keep);
+    POSENC_FREE(c);
+}
+
+POSENC_DEF void posenc_cache_clear(posenc_cache *c)
+{
+    c->used = c->coming = c->padded = 0;
+    c->length = 0;
+    memset(c->next, 0, (size_t)c->rows * sizeof *c->next);
+}
+POSENC_DEF int posenc_cache_used(const posenc_cache *c) { return c->used; }
+
+/* ---- [7.10.1] what a running forward asks of it ---------------------------------------------- */
+
+static posenc_float *pe__cache_at(const posenc_cache *c, int layer, int row, int slot, int values)
+{
+    size_t token = ((size_t)layer * c->rows + row) * c->slots + slot;
+    return (values ? c->v : c->k) + token * pe__cache_width(&c->m->c);
+}
+/* keys or values of a layer, old ones and those that just came */
+static posenc_heads pe__cached(const posenc_cache *c, int layer, int values)
+{
+    const posenc_config *g = &c->m->c;
+    posenc_heads x = posenc_heads_bthd(pe__cache_at(c, layer, 0, 0, values), c->rows,
+                                       c->used + c->coming, g->kv_heads, g->head_channels);
+    x.sb = (ptrdiff_t)(c->slots * pe__cache_width(g));
+    return x;
+}
+static void pe__cache_how(posenc_attention *how, const posenc_cache *c)
+{
+    how->keep = c->padded ? c->all_keep : NULL;
+    if (how->bias) how->k_at = c->all_at;
+    how->k_turns = NULL;                                            /* they were, on the way in */
+}
+static void pe__cache_put(posenc_cache *c, int layer, posenc_float *k, const posenc_float *v)
+{
+    posenc_model *m = c->m;
+    size_t n = c->coming * pe__cache_width(&m->c), bytes = n * sizeof *k;
+    if (pe__turning(m, layer) && !m->turn_apart)
+        m->ops->turn(pe__turn_view(m, k, 1), pe__turns(m, m->twofold));
+    for (int b = 0; b < c->rows; b++) {
+        m->ops->copy(m->ops->user, pe__cache_at(c, layer, b, c->used, 0), k + b * n, bytes);
+        m->ops->copy(m->ops->user, pe__cache_at(c, layer, b, c->used, 1), v + b * n, bytes);
+    }
+}
+
+/* ---- [7.10.2] turning keys that are kept ----------------------------------------------------- */
+
+/* What turned the keys of a layer when the text had this length, with trained factors on the host. */
+static posenc_rotation pe__cache_rotation(const posenc_cache *c, int layer, double length, double *room,
+                                          posenc_float *scale)
+{
+    posenc_model *m = c->m;
+    posenc_tensor *trained = pe__turn_scale(m, layer);
+    const posenc_custom *own = m->own[m->turner];
+    posenc_rotation r;
+    memset(&r, 0, sizeof r);
+    if (own) {
+        for (int i = 0; i < m->rotated; i++) room[i] = own->frequency(own->user, i, m->rotated);
+        r.pairs = m->rotated;
+        r.axes = 1;
+        r.frequency = room;
+    } else {
+        r = posenc_spec_rotation(room, &m->spec[m->turner], m->twofold, length);
+    }
+    if (trained) {
+        posenc_model_get(m, scale, trained->data, trained->count);
+        r.scale = scale;
+    }
+    return r;
+}
+
+/* Turns all kept keys from (position, length) as they are in the cache to those given. The host makes
+   the table; the model's own is free between two forwards.                                       */
+static posenc_status pe__cache_turn(posenc_cache *c, const double *position, double length,
+                                    posenc_error *why)
+{
+    posenc_model *m = c->m;
+    size_t pairs = (size_t)m->rotated, table = (size_t)c->used * pairs;
+    size_t doubles = 2 * (POSENC_AXES + 1) * pairs;
+    char *room = (char *)POSENC_MALLOC(doubles * sizeof(double) + (2 * pairs + 2 * table) * sizeof(posenc_float));
+    double *now = (double *)(void *)room, *before = now + doubles / 2;
+    posenc_float *scale = (posenc_float *)(void *)(now + doubles), *host = scale + 2 * pairs;
+    posenc_turns on_host = pe__turns(m, 0), on_device = pe__turns(m, 0);
+    if (!room) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory to turn %d cached keys", c->used);
+    on_host.rows = on_device.rows = c->used;
+    on_host.row_b = on_device.row_b = 0;
+    on_host.cosine = host;
+    on_host.sine = host + table;
+    for (int layer = 0; layer < m->c.layers; layer++) {
+        posenc_rotation to, from;
+        if (!pe__turning(m, layer)) continue;
+        to = pe__cache_rotation(c, layer, length, now, scale);
+        from = pe__cache_rotation(c, layer, c->length, before, scale + pairs);
+        for (int b = 0; b < c->rows; b++) {
+            posenc_heads k = pe__cached(c, layer, 0);
+            size_t row = (size_t)b * c->slots;
+            posenc_turns_between(on_host, position + row, &to, c->position + row, &from);
+            posenc_model_set(m, on_device.cosine, on_host.cosine, table);
+            posenc_model_set(m, on_device.sine, on_host.sine, table);
+            k.data += b * k.sb;
+            k.B = 1;
+            k.T = c->used;
+            if (m->spec[m->turner].over == POSENC_OVER_WIDTH) { k.D *= k.H; k.H = 1; k.sh = k.D; }
+            m->ops->turn(k, on_device);
+        }
+    }
+    POSENC_FREE(room);
+    return POSENC_OK;
+}
+
+/* how many positions go with slots from .. from + n - 1: padding has none */
+static double pe__cache_gone(const posenc_cache *c, int row, int from, int n)
+{
+    double gone = 0;
+    for (int t = from; t < from + n; t++) gone += c->keep[(size_t)row * c->slots + t] != 0;
+    return gone;
+}
+
+static posenc_status pe__cache_may_forget(const posenc_cache *c, int from, int n, posenc_error *why)
+{
+    const posenc_model *m = c->m;
+    if (from < 0 || n < 0 || from > c->used - n)
+        return pe__fail(why, POSENC_BAD_INPUT, "%d slots from slot %d on are to be forgotten, of %d", n, from,
+                        c->used);
+    for (int e = 0; e < m->specs; e++)
+        if (m->card[e]->row || m->card[e]->network || m->card[e]->lookup || (m->own[e] && m->own[e]->row))
+            return pe__fail(why, POSENC_BAD_CONFIG, "%s entered the embedding and cannot be taken out of a "
+                            "cache again: start anew with fewer tokens", pe__model_encoding(m, e));
+    if (m->axes > 1 || m->placer >= 0 || m->temper >= 0)
+        return pe__fail(why, POSENC_BAD_CONFIG, "only positions on a line can be moved up in a cache");
+    if (pe__cache_fixed(m) && from + n < c->used)
+        return pe__fail(why, POSENC_BAD_CONFIG, "qk_norm=after: keys that were normed behind their turn cannot "
+                        "be turned to another place");
+    return POSENC_OK;
+}
+
+/* turns the keys behind the gap to where they will stand */
+static posenc_status pe__cache_move(posenc_cache *c, int from, int n, posenc_error *why)
+{
+    posenc_status status;
+    double *moved = (double *)POSENC_MALLOC((size_t)c->rows * c->slots * sizeof *moved);
+    if (!moved) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for positions");
+    for (int b = 0; b < c->rows; b++) {
+        double gone = pe__cache_gone(c, b, from, n);
+        for (int t = 0; t < c->used; t++) {
+            size_t slot = (size_t)b * c->slots + t;
+            moved[slot] = c->position[slot] - (t < from + n ? 0 : gone);
+        }
+    }
+    status = pe__cache_turn(c, moved, c->length, why);
+    POSENC_FREE(moved);
+    return status;
+}
+
+/* what stands behind the gap moves up, tables of the host and keys and values alike */
+static void pe__cache_close(posenc_cache *c, int row, int from, int n)
+{
+    const posenc_backend *ops = c->m->ops;
+    size_t bytes = pe__cache_width(&c->m->c) * sizeof(posenc_float), first = (size_t)row * c->slots;
+    double gone = pe__cache_gone(c, row, from, n);
+    for (int t = from; t < c->used - n; t++) {
+        size_t slot = first + t;
+        c->position[slot] = c->position[slot + n] - gone;
+        c->at[slot] = c->at[slot + n] - (int)gone;
+        c->keep[slot] = c->keep[slot + n];
+        for (int layer = 0; layer < c->m->c.layers; layer++)    /* one by one: copies may not overlap */
+            for (int values = 0; values < 2; values++)
+                ops->copy(ops->user, pe__cache_at(c, layer, row, t, values),
+                          pe__cache_at(c, layer, row, t + n, values), bytes);
+    }
+    c->next[row] = 0;
+    for (int t = 0; t < c->used - n; t++) if (c->keep[first + t]) c->next[row] = c->position[first + t] + 1;
+}
+
+POSENC_DEF posenc_status posenc_cache_forget(posenc_cache *c, int from, int n, posenc_error *why)
+{
+    posenc_status status = pe__cache_may_forget(c, from, n, why);
+    if (status != POSENC_OK || n == 0) return status;
+    if (c->m->turner >= 0 && from + n < c->used) status = pe__cache_move(c, from, n, why);
+    if (status != POSENC_OK) return status;
+    for (int row = 0; row < c->rows; row++) pe__cache_close(c, row, from, n);
+    c->used -= n;
+    return POSENC_OK;
+}
+
+/* ---- [7.10.3] a forward that goes on --------------------------------------------------------- */
+
+/* positions of the coming tokens, and the batch with them */
+static void pe__cache_positions(posenc_cache *c, posenc_batch *b)
+{
+    for (int row = 0; row < c->rows; row++) {
+        double next = c->next[row];
+        for (int t = 0; t < b->T; t++) {
+            size_t own = (size_t)row * b->T + t, slot = (size_t)row * c->slots + c->used + t;
+            c->keep[slot] = !b->keep || b->keep[own];
+            if (c->m->c.mask_padding && b->tokens[own] == c->m->c.padding_token) c->keep[slot] = 0;
+            c->position[slot] = b->positions ? b->positions[own * pe__max(1, b->axes)] : next;
+            next += c->keep[slot];
+            c->padded |= !c->keep[slot];
+        }
+    }
+}
+/* the same as the model wants them, (rows, T) without gaps; its host_positions are its own */
+static void pe__cache_batch(const posenc_cache *c, posenc_batch *b, double *positions)
+{
+    for (int row = 0; row < c->rows && !b->positions; row++)
+        for (int t = 0; t < b->T; t++)
+            positions[(size_t)row * b->T + t] = c->position[(size_t)row * c->slots + c->used + t];
+    if (!b->positions) { b->positions = positions; b->axes = 1; }
+}
+
+/* where all keys stand and whether they count, without the gaps between rows */
+static void pe__cache_send(posenc_cache *c, int T)
+{
+    const posenc_backend *ops = c->m->ops;
+    size_t n = (size_t)(c->used + T);
+    for (int row = 0; row < c->rows; row++) {
+        size_t from = (size_t)row * c->slots;
+        for (int t = 0; t < T; t++) c->at[from + c->used + t] = c->m->host_at[row * T + t];
+        ops->upload(ops->user, c->all_at + row * n, c->at + from, n * sizeof(int));
+        ops->upload(ops->user, c->all_keep + row * n, c->keep + from, n);
+    }
+}
+
+/* pe__check_reach for all that is kept, with T coming slots: a fixed bias ends with the context */
+static posenc_status pe__cache_reach(const posenc_cache *c, int T, posenc_error *why)
+{
+    const posenc_model *m = c->m;
+    int e = 0;
+    while (e < m->specs && !m->card[e]->bias && !m->card[e]->curve && !(m->own[e] && m->own[e]->bias)) e++;
+    for (int b = 0; b < c->rows && e < m->specs; b++) {
+        double low = HUGE_VAL, high = -HUGE_VAL;
+        for (size_t at = (size_t)b * c->slots, end = at + c->used + T; at < end; at++)
+            if (c->keep[at]) { low = fmin(low, c->position[at]); high = fmax(high, c->position[at]); }
+        if (high - low > m->span)
+            return pe__fail(why, POSENC_BAD_INPUT, "positions %.0f and %.0f of row %d are more than %d apart; "
+                            "raise context for %s", low, high, b, m->span, pe__model_encoding(m, e));
+    }
+    return POSENC_OK;
+}
+
+static posenc_status pe__cache_check(const posenc_model *m, const posenc_cache *c, const posenc_batch *b,
+                                     posenc_error *why)
+{
+    if (c->m != m) return pe__fail(why, POSENC_BAD_INPUT, "this cache belongs to another model");
+    if (b->B != c->rows)
+        return pe__fail(why, POSENC_BAD_INPUT, "a batch of %d rows for a cache of %d", b->B, c->rows);
+    if (b->segments) return pe__fail(why, POSENC_BAD_INPUT, "a cache holds one text in a row, no segments");
+    if (b->T > c->slots - c->used)
+        return pe__fail(why, POSENC_FULL, "%d tokens do not fit: %d of the cache's %d slots are used", b->T,
+                        c->used, c->slots);
+    return pe__check_batch(m, b, 0, why);
+}
+
+POSENC_DEF posenc_status posenc_model_extend(posenc_model *m, posenc_cache *c, const posenc_batch *batch,
+                                             posenc_error *why)
+{
+    posenc_batch b = *batch;
+    pe__pass p = { 0, 0 };
+    int before;
+    posenc_status status = pe__cache_check(m, c, batch, why);
+    if (status != POSENC_OK) return status;
+    pe__cache_positions(c, &b);
+    if ((status = pe__cache_reach(c, b.T, why)) != POSENC_OK) return status;
+    pe__cache_batch(c, &b, m->host_axes);             /* read before the model writes to its own copy */
+    if ((status = pe__take_batch(m, &b, 0, why)) != POSENC_OK) return status;
+    if (c->used && m->turned_length != c->length && m->turner >= 0)
+        if ((status = pe__cache_turn(c, c->position, m->turned_length, why)) != POSENC_OK) return status;
+    c->length = m->turned_length;
+    pe__cache_send(c, b.T);
+    before = pe__enter(m);
+    c->coming = b.T;
+    m->cache = c;
+    pe__run_forward(m, &p);
+    m->cache = NULL;
+    c->coming = 0;
+    pe__leave(before);
+    if ((status = pe__sync(m, why)) != POSENC_OK) return status;
+    for (int row = 0; row < c->rows; row++)
+        for (int t = 0; t < b.T; t++) {
+            size_t slot = (size_t)row * c->slots + c->used + t;
+            if (c->keep[slot]) c->next[row] = c->position[slot] + 1;
+        }
+    c->used += b.T;
+    m->ready = m->extended = 1;
+    return POSENC_OK;
+}
+
+/* ---- [7.10.4] drawing a token -------------------------------------------------------------------
+   Both cuts ask for the least logit that stays. It is found by halving: floats of one sign are ordered
+   as their bits are, so 32 looks at all logits find it, without sorting and without memory.      */
+
+static uint32_t pe__ordered(float x)                           /* larger float, larger number */
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+/* how many logits, or with sum what share of exp(logit - top), lie at `least` or above */
+static double pe__at_least(const posenc_float *z, int V, uint32_t least, posenc_float top, int share)
+{
+    double n = 0;
+    for (int v = 0; v < V; v++)
+        if (pe__ordered((float)z[v]) >= least) n += share ? exp((double)(z[v] - top)) : 1;
+    return n;
+}
+/* hides all logits below the largest `least` that leaves `enough` */
+static void pe__keep_most(posenc_float *z, int V, double enough, posenc_float top, int share)
+{
+    uint32_t low = 0, high = pe__ordered((float)top);
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (pe__at_least(z, V, middle, top, share) >= enough) low = middle;
+        else high = middle - 1;
+    }
+    for (int v = 0; v < V; v++) if (pe__ordered((float)z[v]) < low) z[v] = -HUGE_VALF;
+}
+
+static int pe__likeliest(const posenc_float *z, int V)             /* the first of equal ones */
+{
+    int best = -1;
+    for (int v = 0; v < V; v++) if (z[v] == z[v] && (best < 0 || z[v] > z[best])) best = v;
+    return best;
+}
+
+static int pe__among(const int *list, int n, int token)
+{
+    for (int i = 0; i < n; i++) if (list[i] == token) return 1;
+    return 0;
+}
+/* once for each token; distinct: nobody stands in the list twice */
+static void pe__penalise(posenc_float *z, int V, const int *seen, int n, int distinct, double by)
+{
+    posenc_float r = PE__F(by);
+    for (int i = 0; i < n; i++) {
+        int v = seen[i], again = !distinct && pe__among(seen, i, v);
+        if (v >= 0 && v < V && !again) z[v] = z[v] > 0 ? z[v] / r : z[v] * r;
+    }
+}
+
+static int pe__draw(posenc_float *z, int V, const int *seen, int n, int distinct,
+                    const posenc_sampling *how, uint64_t index)
+{
+    int best;
+    double sum = 0, at;
+    for (int v = 0; v < V; v++) if (z[v] != z[v]) z[v] = -HUGE_VALF;
+    if (how->repetition > 0 && how->repetition != 1) pe__penalise(z, V, seen, n, distinct, how->repetition);
+    best = pe__likeliest(z, V);
+    if (best < 0 || z[best] == -HUGE_VALF) return -1;
+    if (how->temperature <= 0 || z[best] == HUGE_VALF) return best;
+    for (int v = 0; v < V; v++) z[v] = PE__F(z[v] / how->temperature);
+    if (how->top_k > 0 && how->top_k < V) pe__keep_most(z, V, how->top_k, z[best], 0);
+    if (how->top_p > 0 && how->top_p < 1)
+        pe__keep_most(z, V, how->top_p * pe__at_least(z, V, 0, z[best], 1), z[best], 1);
+    for (int v = 0; v < V; v++) sum += exp((double)(z[v] - z[best]));
+    at = sum * pe__uniform(how->seed, PE__SITE_TOKEN, index);
+    for (int v = 0; v < V; v++)
+        if ((at -= exp((double)(z[v] - z[best]))) < 0) return v;
+    return best;
+}
+POSENC_DEF int posenc_sample(posenc_float *z, int V, const int *seen, int n, const posenc_sampling *how,
+                             uint64_t index)
+{
+    return pe__draw(z, V, seen, n, 0, how, index);
+}
+
+/* ---- [7.10.5] the loop ----------------------------------------------------------------------- */
+
+/* what a call of posenc_generate works in, in one block */
+typedef struct pe__writing {
+    int rows, T, most, V;                         /* T: of the longest prompt                      */
+    int *seen, *known;                  /* (rows, T + most) tokens of a row, once each; how many there are */
+    int *done;                                    /* (rows) has it ended?                          */
+    int *step;                                    /* (rows, T) the tokens of a forward             */
+    unsigned char *keep;                          /* (rows, T) the same                            */
+    posenc_float *logits;                         /* (rows, V)                                     */
+} pe__writing;
+
+static size_t pe__writing_place(pe__writing *w, char *memory)
+{
+    size_t used = 0, rows = (size_t)w->rows, T = (size_t)w->T;
+#define PE__PLACE(field, type, count)                                                              \
+    if (memory) w->field = (type *)(void *)(memory + used);                                        \
+    used += ((count) * sizeof(type) + 63) / 64 * 64
+    PE__PLACE(seen, int, rows * (T + w->most));
+    PE__PLACE(known, int, rows);
+    PE__PLACE(done, int, rows);
+    PE__PLACE(step, int, rows * T);
+    PE__PLACE(keep, unsigned char, rows * T);
+    PE__PLACE(logits, posenc_float, rows * w->V);
+#undef PE__PLACE
+    return used;
+}
+
+static int *pe__writing_seen(const pe__writing *w, int b) { return w->seen + (size_t)b * (w->T + w->most); }
+static void pe__writing_note(pe__writing *w, int b, int token)
+{
+    int *seen = pe__writing_seen(w, b);
+    if (!pe__among(seen, w->known[b], token)) seen[w->known[b]++] = token;
+}
+
+/* prompts end at the same slot */
+static void pe__writing_begin(pe__writing *w, const int *prompt, const int *length, int stride)
+{
+    for (int b = 0; b < w->rows; b++) {
+        int first = w->T - length[b];
+        w->known[b] = w->done[b] = 0;
+        for (int t = 0; t < w->T; t++) {
+            int token = t < first ? 0 : prompt[(size_t)b * stride + t - first];
+            w->step[b * w->T + t] = token;
+            w->keep[b * w->T + t] = t >= first;
+            if (t >= first) pe__writing_note(w, b, token);
+        }
+    }
+}
+
+/* a forward of T tokens in each row, and the logits of the last */
+static posenc_status pe__writing_forward(pe__writing *w, posenc_model *m, posenc_cache *c, int T,
+                                         posenc_error *why)
+{
+    posenc_batch b;
+    posenc_status status;
+    memset(&b, 0, sizeof b);
+    b.B = w->rows;
+    b.T = T;
+    b.tokens = w->step;
+    b.keep = w->keep;
+    status = posenc_model_extend(m, c, &b, why);
+    if (status == POSENC_OK && T == 1) return posenc_model_logits(m, w->logits, 0, w->rows, why);
+    for (int row = 0; row < w->rows && status == POSENC_OK; row++)
+        status = posenc_model_logits(m, w->logits + (size_t)row * w->V, row * T + T - 1, 1, why);
+    return status;
+}
+
+static int pe__is_stop(const posenc_generation *how, int token)
+{
+    for (int i = 0; i < how->stops; i++) if (how->stop[i] == token) return 1;
+    return 0;
+}
+
+/* new token n of row b; a row that has ended goes on as padding. 0: no logit is a number */
+static int pe__writing_draw(pe__writing *w, int b, int n, int *out, int *count,
+                            const posenc_generation *how)
+{
+    int was_done = w->done[b], token = -1;
+    if (!was_done)
+        token = pe__draw(w->logits + (size_t)b * w->V, w->V, pe__writing_seen(w, b), w->known[b], 1,
+                         &how->sampling, (uint64_t)b << 32 | (uint32_t)n);
+    w->keep[b] = token >= 0;
+    w->step[b] = pe__max(0, token);
+    if (token < 0) { w->done[b] = 1; return was_done; }
+    pe__writing_note(w, b, token);
+    out[(size_t)b * w->most + n] = token;
+    count[b] = n + 1;
+    w->done[b] = how->token && !how->token(how->user, b, token);
+    if (pe__is_stop(how, token)) w->done[b] = 1;
+    return 1;
+}
+
+static posenc_status pe__write(pe__writing *w, posenc_model *m, posenc_cache *c, int *out, int *count,
+                               const posenc_generation *how, posenc_error *why)
+{
+    posenc_status status = pe__writing_forward(w, m, c, w->T, why);
+    for (int n = 0; n < w->most && status == POSENC_OK; n++) {
+        int going = 0;
+        for (int b = 0; b < w->rows; b++) {
+            if (!pe__writing_draw(w, b, n, out, count, how))
+                return pe__fail(why, POSENC_NOT_FINITE, "row %d: no logit of new token %d is a number", b, n);
+            going += !w->done[b];
+        }
+        if (!going || n == w->most - 1) break;
+        if (c->used == c->slots && how->forget > 0)
+            status = posenc_cache_forget(c, how->anchor, how->forget, why);
+        if (status == POSENC_OK) status = pe__writing_forward(w, m, c, 1, why);
+    }
+    return status;
+}
+
+POSENC_DEF posenc_status posenc_generate(int *out, int *count, posenc_model *m, posenc_cache *c,
+                                         const int *prompt, const int *length, int T,
+                                         const posenc_generation *how, posenc_error *why)
+{
+    pe__writing w;
+    posenc_status status;
+    char *memory;
+    memset(&w, 0, sizeof w);
+    w.rows = c->rows;
+    w.most = how->most;
+    w.V = m->c.vocab;
+    for (int b = 0; b < c->rows; b++) {
+        count[b] = 0;
+        if (length[b] < 1 || length[b] > T)
+            return pe__fail(why, POSENC_BAD_INPUT, "the prompt of row %d has %d tokens; 1 to %d can be", b,
+                            length[b], T);
+        w.T = pe__max(w.T, length[b]);
+    }
+    if (how->most < 1 || how->most > INT_MAX - w.T)
+        return pe__fail(why, POSENC_BAD_INPUT, "%d new tokens were asked for", how->most);
+    if (how->forget < 0 || how->anchor < 0 || how->anchor > c->slots - how->forget)
+        return pe__fail(why, POSENC_BAD_INPUT, "a cache of %d slots cannot forget %d behind the first %d",
+                        c->slots, how->forget, how->anchor);
+    if (w.T > c->slots)
+        return pe__fail(why, POSENC_FULL, "a prompt of %d tokens does not fit the cache's %d slots", w.T,
+                        c->slots);
+    memory = (char *)POSENC_MALLOC(pe__writing_place(&w, NULL));
+    if (!memory) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory to generate %d tokens", how->most);
+    pe__writing_place(&w, memory);
+    pe__writing_begin(&w, prompt, length, T);
+    posenc_cache_clear(c);
+    status = pe__write(&w, m, c, out, count, how, why);
+    POSENC_FREE(memory);
+    return status;
+}
+
+/* ---- [7.11] names of published models -----------------------------------------------------------
+   The same tensors under other names. Two habits are more than a name: GPT-2 keeps its products (in,out),
+   and where queries, keys and values are one tensor, they lie one behind the other (GPT-2) or head by
+   head (GPT-NeoX, BLOOM):
+
+       GPT-2    Q0 Q1 .. | K0 K1 .. | V0 V1 ..          NeoX, BLOOM    Q0 K0 V0 | Q1 K1 V1 | ..      */
+
+enum { PE__WHOLE, PE__TURNED = 1, PE__Q = 2, PE__K = 4, PE__V = 8, PE__BY_HEAD = 16 };
+
+typedef struct pe__alias { const char *ours, *theirs; int form; } pe__alias;
+typedef struct pe__family { const char *block; const pe__alias *alias; } pe__family;
+
+static const pe__alias pe__bert_names[] = {
+    { "token_embedding", "embeddings.word_embeddings", 0 },
+    { "type_embedding",  "embeddings.token_type_embeddings", 0 },
+    { "pe.learned",      "embeddings.position_embeddings", 0 },
+    { "embedding_norm",  "embeddings.LayerNorm", 0 },
+    { "attn.q_proj",     "attention.self.query", 0 },     { "attn.k_proj", "attention.self.key", 0 },
+    { "attn.v_proj",     "attention.self.value", 0 },
+    { "attn.out_proj",   "attention.output.dense", 0 },   { "norm1", "attention.output.LayerNorm", 0 },
+    { "mlp.up_proj",     "intermediate.dense", 0 },       { "mlp.down_proj", "output.dense", 0 },
+    { "norm2",           "output.LayerNorm", 0 },         { NULL, NULL, 0 }
+};
+static const pe__alias pe__gpt2_names[] = {
+    { "token_embedding", "transformer.wte", 0 },          { "pe.learned", "transformer.wpe", 0 },
+    { "norm",            "transformer.ln_f", 0 },         { "norm1", "ln_1", 0 },
+    { "attn.q_proj",     "attn.c_attn", PE__TURNED | PE__Q },
+    { "attn.k_proj",     "attn.c_attn", PE__TURNED | PE__K },
+    { "attn.v_proj",     "attn.c_attn", PE__TURNED | PE__V },
+    { "attn.out_proj",   "attn.c_proj", PE__TURNED },     { "norm2", "ln_2", 0 },
+    { "mlp.up_proj",     "mlp.c_fc", PE__TURNED },        { "mlp.down_proj", "mlp.c_proj", PE__TURNED },
+    { NULL, NULL, 0 }
+};
+static const pe__alias pe__llama_names[] = {
+    { "token_embedding", "model.embed_tokens", 0 },       { "norm", "model.norm", 0 },
+    { "lm_head",         "lm_head", 0 },                  { "norm1", "input_layernorm", 0 },
+    { "attn.q_proj",     "self_attn.q_proj", 0 },         { "attn.k_proj", "self_attn.k_proj", 0 },
+    { "attn.v_proj",     "self_attn.v_proj", 0 },         { "attn.out_proj", "self_attn.o_proj", 0 },
+    { "attn.q_norm",     "self_attn.q_norm", 0 },         { "attn.k_norm", "self_attn.k_norm", 0 },
+    { "norm2",           "post_attention_layernorm", 0 }, { "mlp.gate_proj", "mlp.gate_proj", 0 },
+    { "mlp.up_proj",     "mlp.up_proj", 0 },              { "mlp.down_proj", "mlp.down_proj", 0 },
+    { NULL, NULL, 0 }
+};
+static const pe__alias pe__neox_names[] = {
+    { "token_embedding", "gpt_neox.embed_in", 0 },        { "norm", "gpt_neox.final_layer_norm", 0 },
+    { "lm_head",         "embed_out", 0 },                { "norm1", "input_layernorm", 0 },
+    { "attn.q_proj",     "attention.query_key_value", PE__BY_HEAD | PE__Q },
+    { "attn.k_proj",     "attention.query_key_value", PE__BY_HEAD | PE__K },
+    { "attn.v_proj",     "attention.query_key_value", PE__BY_HEAD | PE__V },
+    { "attn.out_proj",   "attention.dense", 0 },          { "norm2", "post_attention_layernorm", 0 },
+    { "mlp.up_proj",     "mlp.dense_h_to_4h", 0 },        { "mlp.down_proj", "mlp.dense_4h_to_h", 0 },
+    { NULL, NULL, 0 }
+};
+static const pe__alias pe__bloom_names[] = {
+    { "token_embedding", "transformer.word_embeddings", 0 },
+    { "embedding_norm",  "transformer.word_embeddings_layernorm", 0 },
+    { "norm",            "transformer.ln_f", 0 },         { "norm1", "input_layernorm", 0 },
+    { "attn.q_proj",     "self_attention.query_key_value", PE__BY_HEAD | PE__Q },
+    { "attn.k_proj",     "self_attention.query_key_value", PE__BY_HEAD | PE__K },
+    { "attn.v_proj",     "self_attention.query_key_value", PE__BY_HEAD | PE__V },
+    { "attn.out_proj",   "self_attention.dense", 0 },     { "norm2", "post_attention_layernorm", 0 },
+    { "mlp.up_proj",     "mlp.dense_h_to_4h", 0 },        { "mlp.down_proj", "mlp.dense_4h_to_h", 0 },
+    { NULL, NULL, 0 }
+};
+static const pe__alias pe__t5_names[] = {
+    { "token_embedding", "shared", 0 },                   { "norm", "encoder.final_layer_norm", 0 },
+    { "pe.t5",           "encoder.block.0.layer.0.SelfAttention.relative_attention_bias", 0 },
+    { "norm1",           "layer.0.layer_norm", 0 },       { "attn.q_proj", "layer.0.SelfAttention.q", 0 },
+    { "attn.k_proj",     "layer.0.SelfAttention.k", 0 },  { "attn.v_proj", "layer.0.SelfAttention.v", 0 },
+    { "attn.out_proj",   "layer.0.SelfAttention.o", 0 },  { "norm2", "layer.1.layer_norm", 0 },
+    { "mlp.gate_proj",   "layer.1.DenseReluDense.wi_0", 0 },
+    { "mlp.up_proj",     "layer.1.DenseReluDense.wi", 0 },
+    { "mlp.down_proj",   "layer.1.DenseReluDense.wo", 0 }, { NULL, NULL, 0 }
+};
+static const pe__family pe__families[] = {
+    { "encoder.layer.",   pe__bert_names },  { "transformer.h.", pe__gpt2_names },
+    { "model.layers.",    pe__llama_names }, { "gpt_neox.layers.", pe__neox_names },
+    { "transformer.h.",   pe__bloom_names }, { "encoder.block.", pe__t5_names }
+};
+
+/* which rows of a shared tensor are ours, and its shape */
+static void pe__published_part(posenc_published *p, const posenc_model *m, const posenc_tensor *t, int form)
+{
+    int which = form & PE__K ? 1 : form & PE__V ? 2 : 0, D = m->c.head_channels;
+    int shared = (form & (PE__Q | PE__K | PE__V)) != 0, rows = t->shape[0];
+    p->dims = t->dims;
+    p->shape[0] = shared ? 3 * rows : rows;
+    p->shape[1] = t->dims == 2 ? t->shape[1] : 1;
+    p->first = form & PE__BY_HEAD ? which * D : which * rows;
+    p->run = form & PE__BY_HEAD ? D : rows;
+    p->apart = form & PE__BY_HEAD ? 3 * D : rows;
+    p->transposed = (form & PE__TURNED) && t->dims == 2;
+    if (p->transposed) { int turned = p->shape[0]; p->shape[0] = p->shape[1]; p->shape[1] = turned; }
+}
+
+POSENC_DEF int posenc_model_published(posenc_published *p, const posenc_model *m, int i, int family)
+{
+    const posenc_tensor *t = i >= 0 && i < m->params_n ? &m->slot[i].t : NULL;
+    const char *name = t ? t->name : "", *end = strrchr(name, '.'), *stem = name;
+    int block = strncmp(name, "blocks.", 7) == 0, gated = pe__is_gated(m->c.activation);
+    memset(p, 0, sizeof *p);
+    if (!t || !end || family < 0 || family > POSENC_AS_T5) return 0;
+    if (block) stem = strchr(name + 7, '.') + 1;
+    for (const pe__alias *a = pe__families[family].alias; a->ours; a++) {
+        if (strlen(a->ours) != (size_t)(end - stem) || strncmp(stem, a->ours, strlen(a->ours))) continue;
+        if (block) snprintf(p->name, sizeof p->name, "%s%.*s%s%s%s", pe__families[family].block,
+                            (int)(stem - name - 7), name + 7, a->theirs,
+                            family == POSENC_AS_T5 && gated && !strcmp(a->ours, "mlp.up_proj") ? "_1" : "", end);
+        else snprintf(p->name, sizeof p->name, "%s%s", a->theirs, end);
+        pe__published_part(p, m, t, a->form);
+        return 1;
+    }
+    return 0;
 }
 
 /* ---- [8] training ---------------------------------------------------------------------------- */
@@ -7523,8 +8552,8 @@ POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
                                         posenc_rmsnorm_backward,
                                         posenc_activation_forward,
                                         posenc_activation_backward,
-                                        posenc_swiglu_forward,
-                                        posenc_swiglu_backward,
+                                        posenc_gated_forward,
+                                        posenc_gated_backward,
                                         posenc_dropout_apply,
                                         posenc_residual,
                                         posenc_embedding_forward,
@@ -7550,7 +8579,9 @@ POSENC_DEF const posenc_backend *posenc_cpu_backend(void)
                                         posenc_sum_squares,
                                         posenc_linear_forward_bf16,
                                         posenc_linear_backward_bf16,
-                                        posenc_head_loss_bf16 };
+                                        posenc_head_loss_bf16,
+                                        posenc_bf16_round,
+                                        posenc_linear_few_bf16 };
     return &cpu;
 }
 
@@ -8147,6 +9178,7 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
     if (parts == 3 && !m->grads)
         return pe__fail(why, POSENC_BAD_CONFIG, "an inference model takes weights only");
     if ((status = pe__open(&file, path, why)) != POSENC_OK) return status;
+    m->half_ready = 0;
     status = pe__match(&file, m, parts, why);           /* reads all of it once, changing nothing */
     if (status == POSENC_OK && parts == 3) status = pe__read_state(&file, &steps, &seed, why);
     for (int part = 0; part < parts && status == POSENC_OK; part++)
@@ -8695,6 +9727,84 @@ static pe__shares pe__shares_of(int m, int n, int width, int threads, int unit)
     return x;
 }
 
+/* A few rows against a large transposed b, as when a text is written token by token: every number of b
+   is used m times only, and packing it would take longer than that. So b is read where it lies, column
+   behind column, which is how it lies in memory. The sums are those of pe__dot, in another order than
+   above: a row alone may differ from the same row among many in the last bits.                   */
+enum { PE__FEW_COLUMNS = 64, PE__FEW_BYTES = 1 << 18 };
+
+PE__STAMPED(few_rows, (posenc_float *c, ptrdiff_t c_row, const posenc_float *a, ptrdiff_t a_row,
+                       const posenc_float *b, ptrdiff_t b_col, const posenc_float *bias, int add, int m,
+                       int n, int k), (c, c_row, a, a_row, b, b_col, bias, add, m, n, k))
+{
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++) {
+            posenc_float *to = c + i * c_row + j, sum = pe__dot(a + i * a_row, b + j * b_col, k);
+            *to = sum + (add ? *to : bias ? bias[j] : 0);
+        }
+}
+static void pe__product_few(posenc_float *c, int m, int n, int k, const posenc_float *a, ptrdiff_t a_row,
+                            const posenc_float *b, ptrdiff_t b_col, const posenc_float *bias, int add)
+{
+    int stretches = (n + PE__FEW_COLUMNS - 1) / PE__FEW_COLUMNS;
+    PE__PARALLEL
+    for (int s = 0; s < stretches; s++) {
+        int j = s * PE__FEW_COLUMNS;
+        pe__few_rows(c + j, n, a, a_row, b + j * b_col, b_col, bias ? bias + j : NULL, add, m,
+                     pe__min(PE__FEW_COLUMNS, n - j), k);
+    }
+}
+
+/* the upper half of a float, rounded to nearest, ties to even; a NaN keeps a bit of its mantissa */
+PE__INLINE uint32_t pe__rounded(float x)
+{
+    uint32_t u, r;
+    memcpy(&u, &x, sizeof u);
+    r = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
+    return x != x ? u >> 16 | 64 : r;
+}
+
+/* The same with b in bfloat16, a stretch of it made floats again on the stack. */
+PE__INLINE void pe__widen(posenc_float *to, const uint16_t *from, int n)
+{
+    PE__EACH for (int i = 0; i < n; i++) {
+        uint32_t u = (uint32_t)from[i] << 16;
+        float x;
+        memcpy(&x, &u, sizeof x);
+        to[i] = x;
+    }
+}
+PE__STAMPED(few_rows_bf16, (posenc_float *y, const posenc_float *x, const uint16_t *w,
+                            const posenc_float *b, int R, int in, int out, int from, int to),
+            (y, x, w, b, R, in, out, from, to))
+{
+    enum { STRETCH = 1024 };
+    posenc_float wide[STRETCH];
+    for (int j = from; j < to; j++)
+        for (int p = 0; p < in; p += STRETCH) {
+            int n = pe__min(STRETCH, in - p);
+            pe__widen(wide, w + (size_t)j * in + p, n);
+            for (int r = 0; r < R; r++) {
+                posenc_float *sum = y + (size_t)r * out + j, more = pe__dot(x + (size_t)r * in + p, wide, n);
+                *sum = more + (p ? *sum : b ? b[j] : 0);
+            }
+        }
+}
+POSENC_DEF void posenc_linear_few_bf16(posenc_float *y, const posenc_float *x, const uint16_t *w,
+                                       const posenc_float *b, int R, int in, int out)
+{
+    int stretches = (out + PE__FEW_COLUMNS - 1) / PE__FEW_COLUMNS;
+    PE__PARALLEL_IF((double)in * out > 1e4)
+    for (int s = 0; s < stretches; s++)
+        pe__few_rows_bf16(y, x, w, b, R, in, out, s * PE__FEW_COLUMNS,
+                          pe__min((s + 1) * PE__FEW_COLUMNS, out));
+}
+POSENC_DEF void posenc_bf16_round(uint16_t *to, const posenc_float *from, size_t n)
+{
+    PE__PARALLEL_IF(n > 10000)
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)n; i++) to[i] = (uint16_t)pe__rounded((float)from[i]);
+}
+
 static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float *a,
                         ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
                         ptrdiff_t b_col, const posenc_float *bias, int add)
@@ -8705,6 +9815,10 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
 #ifdef POSENC_CBLAS
     if (pe__blas(c, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add)) return;
 #endif
+    if (m <= POSENC_FEW_ROWS && a_col == 1 && b_row == 1 && (size_t)n * k * sizeof *b >= PE__FEW_BYTES) {
+        pe__product_few(c, m, n, k, a, a_row, b, b_col, bias, add);
+        return;
+    }
     x = pe__shares_of(m, n, pe__kernels_now()->columns, threads, 12);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
@@ -8734,10 +9848,10 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
 enum { PE__BF16_APART = 16 };
 static int pe__bf16_pairs(int k) { return (k + 31) / 32 * 16; }
 
+static size_t pe__ready_floats(int n, int k) { return pe__packed_floats(pe__bf16_pairs(k), n); }
 static size_t pe__bf16_words(int m, int n, int k)
 {
-    size_t pairs = (size_t)pe__bf16_pairs(k);
-    return (size_t)m * (pairs + PE__BF16_APART) + pe__packed_floats((int)pairs, n);
+    return (size_t)m * (size_t)(pe__bf16_pairs(k) + PE__BF16_APART) + pe__ready_floats(n, k);
 }
 POSENC_DEF size_t posenc_bf16_scratch(int R, int in, int out)
 {
@@ -8847,15 +9961,6 @@ static int pe__amx_here(void)
 #define PE__AMX_HERE() 0
 #endif
 
-/* the upper half of a float, rounded to nearest, ties to even; a NaN keeps a bit of its mantissa */
-PE__INLINE uint32_t pe__rounded(float x)
-{
-    uint32_t u, r;
-    memcpy(&u, &x, sizeof u);
-    r = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
-    return x != x ? u >> 16 | 64 : r;
-}
-
 /* n words from pairs of neighbours; of 2n numbers `there` exist, the others count as zeros */
 PE__STAMPED(words_along, (uint32_t *to, const float *x, int n, int there), (to, x, n, there))
 {
@@ -8950,37 +10055,54 @@ POSENC_DEF const char *posenc_bf16_unit(void)
     return "none";
 }
 
+/* The right side of a product, rounded and packed; where there is no unit, nobody will read it.  */
+static void pe__ready_bf16(posenc_float *ready, const posenc_float *b, ptrdiff_t b_row,
+                           ptrdiff_t b_col, int n, int k)
+{
+#ifdef PE__BF16
+    int pairs = pe__bf16_pairs(k), slivers = pe__bf16_now() ? (n + 31) / 32 : 0;
+    PE__PARALLEL_IF((double)n * k > 1e4)
+    for (int u = 0; u < slivers; u++)
+        pe__words_sliver(ready + (size_t)u * 32 * pairs, b + (ptrdiff_t)u * 32 * b_col, b_row, b_col,
+                         pe__min(32, n - u * 32), k);
+#else
+    (void)ready, (void)b, (void)b_row, (void)b_col, (void)n, (void)k;
+#endif
+}
+
 static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_float *a,
                              ptrdiff_t a_row, ptrdiff_t a_col, const posenc_float *b, ptrdiff_t b_row,
-                             ptrdiff_t b_col, const posenc_float *bias, int add, posenc_float *scratch)
+                             ptrdiff_t b_col, const posenc_float *bias, int add, posenc_float *scratch,
+                             const posenc_float *ready)
 {
 #ifdef PE__BF16
     enum { SOME = 48 };
-    int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART, slivers = (n + 31) / 32;
-    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads(), runs = (m + SOME - 1) / SOME;
-    posenc_float *packed = scratch + (size_t)m * width;
+    int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART, runs = (m + SOME - 1) / SOME;
+    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads(), slivers = ready ? 0 : (n + 31) / 32;
+    posenc_float *own = scratch + (size_t)m * width;
     const pe__kernels *now = pe__bf16_now();
     if (now && m > 0 && n > 0 && k > 0) {
         pe__shares x = pe__shares_of(m, n, 32, threads, now->rows[0]);
+        const posenc_float *packed = ready ? ready : own;
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < runs + slivers; u++) {
             int i = u * SOME, j = (u - runs) * 32;
             if (u < runs) pe__words_rows(scratch + (size_t)i * width, width, a + i * a_row, a_row, a_col,
                                          pe__min(SOME, m - i), k);
-            else pe__words_sliver(packed + (size_t)j * pairs, b + j * b_col, b_row, b_col,
+            else pe__words_sliver(own + (size_t)j * pairs, b + j * b_col, b_row, b_col,
                                   pe__min(32, n - j), k);
         }
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < x.blocks * x.groups; u++) {
             int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
             pe__bf16_block(now, c + (size_t)i * n + j, n, pe__min(x.rows, m - i),
-                           pe__min(x.columns, n - j), k, scratch + (size_t)i * width, packed + (size_t)j * pairs,
-                           bias ? bias + j : NULL, add);
+                           pe__min(x.columns, n - j), k, scratch + (size_t)i * width,
+                           packed + (size_t)j * pairs, bias ? bias + j : NULL, add);
         }
         return;
     }
 #endif
-    (void)scratch;
+    (void)scratch, (void)ready;
     pe__product(c, m, n, k, a, a_row, a_col, b, b_row, b_col, bias, add);
 }
 

@@ -63,6 +63,16 @@ static inline size_t run_linear(posenc_float *out)
     posenc_linear_backward(dx, dw, db, dy, x, w, EL_R, EL_C, EL_F, 0);
     return n;
 }
+/* rows that are read against a large weight without packing it */
+static inline size_t run_few_rows(posenc_float *out)
+{
+    enum { IN = 273, OUT = 250 };
+    size_t n = 0;
+    posenc_float *x = given(3 * IN, 1), *w = given(OUT * IN, 2), *b = given(OUT, 3);
+    posenc_linear_forward(next_zero(out, &n, OUT), x, w, b, 1, IN, OUT);
+    posenc_linear_forward(next_zero(out, &n, 3 * OUT), x, w, NULL, 3, IN, OUT);
+    return n;
+}
 static inline size_t run_softmax(posenc_float *out)
 {
     size_t n = 0;
@@ -119,8 +129,8 @@ static inline size_t run_swiglu(posenc_float *out)
     posenc_float *gate = given(COUNT, 1), *up = given(COUNT, 2), *dy = given(COUNT, 3);
     posenc_float *y = next_zero(out, &n, COUNT), *dgate = next_zero(out, &n, COUNT),
                  *dup = next_zero(out, &n, COUNT);
-    posenc_swiglu_forward(y, gate, up, COUNT);
-    posenc_swiglu_backward(dgate, dup, dy, gate, up, COUNT);
+    posenc_gated_forward(y, gate, up, POSENC_SILU, COUNT);
+    posenc_gated_backward(dgate, dup, dy, gate, up, POSENC_SILU, COUNT);
     return n;
 }
 static inline size_t run_dropout(posenc_float *out)
@@ -349,6 +359,7 @@ static const layer_run every_layer[] = {
     { "product_atbt", run_product_atbt },
     { "product_tall", run_product_tall },
     { "linear", run_linear },
+    { "few_rows", run_few_rows },
     { "softmax", run_softmax },
     { "layernorm", run_layernorm },
     { "rmsnorm", run_rmsnorm },

@@ -71,8 +71,9 @@ static inline posenc_model *make_model_on(const posenc_backend *backend, const c
 enum { DATA_ROOM = 512 };
 typedef struct data {
     posenc_batch batch;
-    int tokens[DATA_ROOM], targets[DATA_ROOM], segments[DATA_ROOM];
+    int tokens[DATA_ROOM], targets[DATA_ROOM], segments[DATA_ROOM], types[DATA_ROOM];
     double positions[DATA_ROOM];
+    unsigned char keep[DATA_ROOM];
 } data;
 
 /* a whole number in 0 .. n-1, from the caller's own state: two threads may fill data at once */
@@ -110,6 +111,16 @@ static inline void add_positions(data *d)
     static const double pos[14] = { 3, 1, 4, 1, 5, 9, 2,   6, 5, 3, 5, 8, 9, 7 };
     for (int r = 0; r < d->batch.B * d->batch.T; r++) d->positions[r] = pos[r % 14];
     d->batch.positions = d->positions;
+}
+/* types by turns, and row b begins with b tokens that are padding */
+static inline void add_types_and_keep(data *d, int types)
+{
+    for (int r = 0; r < d->batch.B * d->batch.T; r++) {
+        d->types[r] = r % 3 % (types ? types : 1);
+        d->keep[r] = r % d->batch.T >= r / d->batch.T;
+    }
+    if (types) d->batch.types = d->types;
+    d->batch.keep = d->keep;
 }
 /* two documents in a row, cut in another place in each row */
 static inline void add_segments(data *d)

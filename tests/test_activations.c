@@ -126,19 +126,20 @@ TEST relu_has_slope_zero_at_zero(void)
 
 /* ---- SwiGLU ---------------------------------------------------------------------------------- */
 
-TEST swiglu_is_silu_of_gate_times_up(void)
+/* kind: as a config has it; plain: f alone */
+TEST gated_is_f_of_gate_times_up(int kind, int plain)
 {
     fresh();
     memcpy(gate, x, sizeof gate);
     fill_random(up, N);
-    posenc_swiglu_forward(y, gate, up, N);
+    posenc_gated_forward(y, gate, up, kind, N);
     for (int i = 0; i < N; i++)
-        expected[i] = (posenc_float)(f(POSENC_SILU, (double)gate[i]) * (double)up[i]);
+        expected[i] = (posenc_float)(f(plain, (double)gate[i]) * (double)up[i]);
     ASSERT_CLOSE(expected, y, N, 2e-6);
     PASS();
 }
 
-TEST swiglu_backward_matches_the_formula(void)
+TEST gated_backward_matches_the_formula(int kind, int plain)
 {
     static posenc_float want_up[N];
     fresh();
@@ -147,27 +148,27 @@ TEST swiglu_backward_matches_the_formula(void)
     for (int i = 0; i < N; i++) {
         dgate[i] = dup[i] = (posenc_float)NAN;
         expected[i] =
-            (posenc_float)((double)dy[i] * (double)up[i] * slope(POSENC_SILU, (double)gate[i]));
-        want_up[i]  = (posenc_float)((double)dy[i] * f(POSENC_SILU, (double)gate[i]));
+            (posenc_float)((double)dy[i] * (double)up[i] * slope(plain, (double)gate[i]));
+        want_up[i]  = (posenc_float)((double)dy[i] * f(plain, (double)gate[i]));
     }
-    posenc_swiglu_backward(dgate, dup, dy, gate, up, N);
+    posenc_gated_backward(dgate, dup, dy, gate, up, kind, N);
     ASSERT_CLOSE(expected, dgate, N, 2e-6);
     ASSERT_CLOSE(want_up, dup, N, 5e-6);
     PASS();
 }
 
-TEST swiglu_backward_may_write_over_dy(int which)
+TEST gated_backward_may_write_over_dy(int kind, int which)
 {
     fresh();
     memcpy(gate, x, sizeof gate);
     fill_random(up, N);
-    posenc_swiglu_backward(dgate, dup, dy, gate, up, N);
+    posenc_gated_backward(dgate, dup, dy, gate, up, kind, N);
     if (which == 0) {
-        posenc_swiglu_backward(dy, expected, dy, gate, up, N);
+        posenc_gated_backward(dy, expected, dy, gate, up, kind, N);
         ASSERT_MEM_EQ(dgate, dy, sizeof dy);
         ASSERT_MEM_EQ(dup, expected, sizeof dup);
     } else {
-        posenc_swiglu_backward(expected, dy, dy, gate, up, N);
+        posenc_gated_backward(expected, dy, dy, gate, up, kind, N);
         ASSERT_MEM_EQ(dgate, expected, sizeof dy);
         ASSERT_MEM_EQ(dup, dy, sizeof dup);
     }
@@ -179,8 +180,8 @@ TEST swiglu_is_finite_far_out(void)
     posenc_float g[4] = { 200, -200, (posenc_float)1e20, (posenc_float)-1e20 },
                  u[4] = { 2, 2, 2, 2 }, out[4];
     posenc_float d[4] = { 1, 1, 1, 1 }, dg[4], du[4];
-    posenc_swiglu_forward(out, g, u, 4);
-    posenc_swiglu_backward(dg, du, d, g, u, 4);
+    posenc_gated_forward(out, g, u, POSENC_SWIGLU, 4);
+    posenc_gated_backward(dg, du, d, g, u, POSENC_SWIGLU, 4);
     ASSERT_EQ((double)out[0], 400.0);
     ASSERT(fabs((double)out[1]) <= 1e-6);
     ASSERT_LTE(max_abs_diff(out, out, 4), 0.0);
@@ -279,12 +280,20 @@ SUITE(activations)
         label_test("%s", kind_name[kind]); RUN_TESTp(backward_may_write_over_dy, kind);
     }
     RUN_TEST(relu_has_slope_zero_at_zero);
-    RUN_TEST(swiglu_is_silu_of_gate_times_up);
-    RUN_TEST(swiglu_backward_matches_the_formula);
-    label_test("as_dgate");
-    RUN_TESTp(swiglu_backward_may_write_over_dy, 0);
-    label_test("as_dup");
-    RUN_TESTp(swiglu_backward_may_write_over_dy, 1);
+    static const struct { const char *name; int kind, plain; } gated[4] = {
+        { "silu", POSENC_SILU, POSENC_SILU }, { "swiglu", POSENC_SWIGLU, POSENC_SILU },
+        { "geglu", POSENC_GEGLU, POSENC_GELU }, { "geglu_tanh", POSENC_GEGLU_TANH, POSENC_GELU_TANH }
+    };
+    for (int i = 0; i < 4; i++) {
+        label_test("%s", gated[i].name);
+        RUN_TESTp(gated_is_f_of_gate_times_up, gated[i].kind, gated[i].plain);
+        label_test("%s", gated[i].name);
+        RUN_TESTp(gated_backward_matches_the_formula, gated[i].kind, gated[i].plain);
+        for (int which = 0; which < 2; which++) {
+            label_test("%s_as_%s", gated[i].name, which ? "dup" : "dgate");
+            RUN_TESTp(gated_backward_may_write_over_dy, gated[i].kind, which);
+        }
+    }
     RUN_TEST(swiglu_is_finite_far_out);
     RUN_TEST(residual_adds_and_may_write_over_either);
 }

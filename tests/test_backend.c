@@ -86,9 +86,9 @@ static int arenas_left(void)
       (a, b, c, d, e, f, i, j))                                                                    \
     X(activation_forward, (FLOATS a, CONSTS b, int i, size_t n), (a, b, i, n))                     \
     X(activation_backward, (FLOATS a, CONSTS b, CONSTS c, int i, size_t n), (a, b, c, i, n))       \
-    X(swiglu_forward, (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                      \
-    X(swiglu_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, size_t n),               \
-      (a, b, c, d, e, n))                                                                          \
+    X(gated_forward, (FLOATS a, CONSTS b, CONSTS c, int d, size_t n), (a, b, c, d, n))             \
+    X(gated_backward, (FLOATS a, FLOATS b, CONSTS c, CONSTS d, CONSTS e, int f, size_t n),         \
+      (a, b, c, d, e, f, n))                                                                       \
     X(dropout_apply, (FLOATS a, CONSTS b, size_t n, posenc_dropout how), (a, b, n, how))           \
     X(residual, (FLOATS a, CONSTS b, CONSTS c, size_t n), (a, b, c, n))                            \
     X(embedding_forward, (FLOATS a, const int *b, CONSTS c, double x, int i, int j, int k, int l), \
@@ -109,6 +109,9 @@ static int arenas_left(void)
     X(head_loss_bf16, (FLOATS a, FLOATS b, FLOATS c, FLOATS d, CONSTS e, CONSTS f, CONSTS g,       \
       const int *h, double x, int i, int j, int k, FLOATS s),                                      \
       (a, b, c, d, e, f, g, h, x, i, j, k, s))                                                     \
+    X(bf16_round, (uint16_t *a, CONSTS b, size_t n), (a, b, n))                                    \
+    X(linear_few_bf16, (FLOATS a, CONSTS b, const uint16_t *c, CONSTS d, int i, int j, int k),     \
+      (a, b, c, d, i, j, k))                                                                       \
     X(attention_forward, (posenc_heads a, FLOATS b, posenc_heads c, posenc_heads d, posenc_heads e,\
       const posenc_attention *how, FLOATS s), (a, b, c, d, e, how, s))                             \
     X(attention_backward, (posenc_heads a, posenc_heads b, posenc_heads c, FLOATS d,               \
@@ -357,6 +360,51 @@ TEST trouble_of_the_device_reaches_the_caller(void)
     PASS();
 }
 
+/* a cache, forgetting, drawing: the same tokens, and nobody looks into the back end's memory */
+TEST generation_runs_locked_too(const char *more)
+{
+    static const int prompt[6] = { 3, 1, 4, 1, 5, 0 }, length[2] = { 3, 2 };
+    int out[2][2 * 9], count[2];
+    posenc_error why;
+    for (int own = 0; own < 2; own++) {
+        posenc_model *m = make_model_on(own ? locked() : NULL, "%s inference=1 %s", kinds[MODERN].config, more);
+        posenc_cache *c = NULL;
+        posenc_generation how;
+        ASSERTm(check_text, m);
+        memset(&how, 0, sizeof how);
+        how.most = 9;
+        how.forget = 2;
+        how.anchor = 1;
+        how.sampling.temperature = 1;
+        ASSERT_EQm(why.text, POSENC_OK, posenc_cache_create(&c, m, 2, 8, &why));
+        ASSERT_EQm(why.text, POSENC_OK,
+                   posenc_generate(out[own], count, m, c, prompt, length, 3, &how, &why));
+        posenc_cache_free(c);
+        posenc_model_free(m);
+    }
+    ASSERT_MEM_EQ(out[0], out[1], sizeof out[0]);
+    ASSERT_EQ(0, arenas_left());
+    PASS();
+}
+TEST cache_that_cannot_be_had_leaves_nothing_behind(void)
+{
+    posenc_model *m = make_model_on(locked(), "%s", kinds[MODERN].config);
+    int before = arenas_left();
+    ASSERTm(check_text, m);
+    for (int i = 0; i < 4; i++) {
+        posenc_cache *c;
+        posenc_error why;
+        allocated = 0;
+        refuse_alloc = i;
+        ASSERT_EQ(POSENC_OUT_OF_MEMORY, posenc_cache_create(&c, m, 2, 8, &why));
+        refuse_alloc = -1;
+        ASSERT(c == NULL);
+        ASSERT_EQ(before, arenas_left());
+    }
+    posenc_model_free(m);
+    PASS();
+}
+
 TEST arena_that_cannot_be_had_leaves_nothing_behind(int inference)
 {
     for (int i = 0; i < (inference ? 3 : 5); i++) {
@@ -409,6 +457,10 @@ SUITE(locked_back_end)
         label_test("%s", kinds[k].name);
         RUN_TESTp(inference_runs_locked_too, k);
     }
+    label_test("rope"); RUN_TESTp(generation_runs_locked_too, "encoding=rope");
+    label_test("lrope"); RUN_TESTp(generation_runs_locked_too, "encoding=lrope+t5");
+    label_test("bf16"); RUN_TESTp(generation_runs_locked_too, "encoding=rope precision=bf16");
+    RUN_TEST(cache_that_cannot_be_had_leaves_nothing_behind);
     RUN_TEST(culprit_is_found_without_looking_in);
     RUN_TEST(checkpoint_goes_through_the_table);
     RUN_TEST(trouble_of_the_device_reaches_the_caller);

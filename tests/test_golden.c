@@ -147,8 +147,8 @@ TEST swiglu_matches_pytorch(void)
     const char *name = "swiglu";
     int n = golden_size(&layers, "swiglu.y", 0);
     posenc_float *y = blank(n), *dgate = blank(n), *dup = blank(n);
-    posenc_swiglu_forward(y, L("gate"), L("up"), n);
-    posenc_swiglu_backward(dgate, dup, L("dy"), L("gate"), L("up"), n);
+    posenc_gated_forward(y, L("gate"), L("up"), POSENC_SILU, n);
+    posenc_gated_backward(dgate, dup, L("dy"), L("gate"), L("up"), POSENC_SILU, n);
     ASSERT_GOLDEN_EACH(&layers, "swiglu.y", y, n, 1e-6, 1.0);
     ASSERT_GOLDEN_EACH(&layers, "swiglu.dgate", dgate, n, 1e-6, 1.0);
     ASSERT_GOLDEN_EACH(&layers, "swiglu.dup", dup, n, 1e-6, 1.0);

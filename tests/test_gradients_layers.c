@@ -146,7 +146,7 @@ TEST activation_gradient(int kind)
 static double swiglu(void *ctx)
 {
     layer *l = (layer *)ctx;
-    posenc_swiglu_forward(l->y, l->x, l->p1, N);
+    posenc_gated_forward(l->y, l->x, l->p1, POSENC_SILU, N);
     return weighted_sum(l->w, l->y, N);
 }
 TEST swiglu_gradient(void)
@@ -154,7 +154,7 @@ TEST swiglu_gradient(void)
     gradient_of list[] = { { "gate", s.x, s.dx, N }, { "up", s.p1, s.dp1, N } };
     fresh(0);
     for (int i = 0; i < N; i++) s.x[i] *= 4;
-    posenc_swiglu_backward(s.dx, s.dp1, s.w, s.x, s.p1, N);
+    posenc_gated_backward(s.dx, s.dp1, s.w, s.x, s.p1, POSENC_SILU, N);
     ASSERT_GRADIENT(swiglu, &s, list, 2, 0);
     PASS();
 }

@@ -108,7 +108,7 @@ TEST check_all(posenc_model *m, const posenc_batch *batch)
     PASS();
 }
 
-enum { PLAIN = 0, POSITIONS = 1, SEGMENTS = 2, FRACTIONS = 4, DIVIDED = 8 };
+enum { PLAIN = 0, POSITIONS = 1, SEGMENTS = 2, FRACTIONS = 4, DIVIDED = 8, TYPES = 16 };
 
 TEST every_tensor_has_the_right_gradient(const char *config, const char *more, int with)
 {
@@ -122,6 +122,7 @@ TEST every_tensor_has_the_right_gradient(const char *config, const char *more, i
     if (with & FRACTIONS) for (int r = 0; r < B * T; r++) d.positions[r] += 0.25 * (r % 4);
     if (with & SEGMENTS) add_segments(&d);
     if (with & DIVIDED) d.batch.divisor = 29;
+    if (with & TYPES) add_types_and_keep(&d, posenc_model_config(m)->token_types);
     CHECK_CALL(check_all(m, &d.batch));
     posenc_model_free(m);
     PASS();
@@ -186,6 +187,17 @@ SUITE(models)
         { "silu",                      NEXT_TOKEN, "activation=silu", PLAIN },
         { "relu",                      NEXT_TOKEN, "activation=relu", PLAIN },
         { "swiglu_with_biases",        CLASSIFIER, "activation=swiglu", PLAIN },
+        { "geglu",                     MODERN, "encoding=rope activation=geglu", PLAIN },
+        { "geglu_tanh_with_biases",    CLASSIFIER, "activation=geglu_tanh", PLAIN },
+        { "wide_heads",                MODERN, "encoding=rope head_channels=6", PLAIN },
+        { "narrow_heads",              NEXT_TOKEN, "encoding=relative head_channels=2", PLAIN },
+        { "heads_that_do_not_divide",  CLASSIFIER, "encoding=rope heads=3 head_channels=6", PLAIN },
+        { "parallel",                  NEXT_TOKEN, "encoding=rope:dim=2 parallel=1", PLAIN },
+        { "parallel_modern",           MODERN, "encoding=lrope parallel=1", PLAIN },
+        { "types_and_padding",         CLASSIFIER, "encoding=learned token_types=2", TYPES },
+        { "types_normed",              NEXT_TOKEN,
+          "encoding=learned token_types=3 embedding_norm=1 norm_place=post", TYPES },
+        { "padding_on_the_left",       MODERN, "encoding=rope", TYPES | POSITIONS },
         { "window",                    NEXT_TOKEN, "window=3 encoding=t5", PLAIN },
         { "window_on_both_sides",      CLASSIFIER, "window=2 encoding=relative", PLAIN },
         { "segments",                  NEXT_TOKEN, "encoding=rope", SEGMENTS },

@@ -1217,6 +1217,17 @@ TEST bad_config_is_refused_with_its_numbers(const struct wrong_config *w)
     PASS();
 }
 
+TEST messages_hold_no_control_characters(void)
+{
+    posenc_config c;
+    posenc_error why;
+    char spec[POSENC_SPEC_TEXT];
+    memset(&c, 0, sizeof c);
+    ASSERT_EQ(POSENC_BAD_CONFIG, posenc_config_parse(&c, spec, "vo\033[31mcab\177=4", &why));
+    ASSERTm(why.text, strstr(why.text, "vo?[31mcab?"));
+    PASS();
+}
+
 /* The same for numbers that only a struct can hold: the parser would have caught them. */
 TEST bad_struct_is_refused_with_its_numbers(void)
 {
@@ -1232,8 +1243,9 @@ TEST bad_struct_is_refused_with_its_numbers(void)
     TRY(batch, -1, "-1");               TRY(layers, -4, "-4");      TRY(channels, -64, "-64");
     TRY(heads, -4, "-4");               TRY(kv_heads, -1, "-1");    TRY(window, -1, "-1");
     TRY(hidden, INT_MIN, "-2147483648");                            TRY(causal, 2, "2");
-    TRY(norm, 2, "2");                  TRY(norm_place, -1, "-1");  TRY(activation, 5, "5");
+    TRY(norm, 2, "2");                  TRY(norm_place, -1, "-1");  TRY(activation, 7, "7");
     TRY(qk_norm, 3, "3");               TRY(norm_eps, NAN, "nan");  TRY(norm_eps, -1, "-1");
+    TRY(head_channels, -8, "-8");       TRY(token_types, -1, "-1"); TRY(parallel, 2, "2");
     TRY(attention_scale, HUGE_VAL, "inf");                          TRY(embedding_init, -1, "-1");
     TRY(dropout_embedding, 2, "2");     TRY(dropout_attention, -0.5, "-0.5");
     TRY(dropout_branch, NAN, "nan");    TRY(threads, -2, "-2");     TRY(inference, 7, "7");
@@ -1712,7 +1724,7 @@ TEST version_is_the_same_in_three_places(void)
 
 TEST every_status_has_words(void)
 {
-    for (int s = POSENC_OK; s <= POSENC_NOT_FINITE; s++) {
+    for (int s = POSENC_OK; s <= POSENC_FULL; s++) {
         ASSERT(strlen(posenc_explain(s)) > 3 && strcmp(posenc_explain(s), "unknown status"));
         for (int t = POSENC_OK; t < s; t++) ASSERT(strcmp(posenc_explain(s), posenc_explain(t)));
     }
@@ -1867,6 +1879,7 @@ SUITE(refused)
         RUN_TESTp(bad_config_is_refused_with_its_numbers, &wrong_configs[i]);
     }
     RUN_TEST(bad_struct_is_refused_with_its_numbers);
+    RUN_TEST(messages_hold_no_control_characters);
     RUN_TEST(logits_and_maps_are_refused_before_a_forward_and_outside);
     RUN_TEST(logits_are_refused_between_an_update_and_the_next_forward);
 }

@@ -182,6 +182,33 @@ TEST linear_backward_leaves_out_what_is_not_wanted(void)
     PASS();
 }
 
+/* One to six rows against a weight that is large enough to be read where it lies, with sizes that leave
+   something over everywhere.                                                                     */
+TEST few_rows_of_a_large_layer(int rows, int in, int out)
+{
+    size_t n = (size_t)in * out;
+    posenc_float *big = (posenc_float *)malloc(n * sizeof *big), *from = (posenc_float *)malloc(n * sizeof *big);
+    posenc_float *to = (posenc_float *)malloc((size_t)rows * out * sizeof *to);
+    ASSERT(big && from && to);
+    fill_random(big, n);
+    fill_random(from, (size_t)rows * in);
+    fill_random(to, (size_t)out);
+    memcpy(from + (size_t)rows * in, to, (size_t)out * sizeof *to);                   /* the bias */
+    for (int with_bias = 0; with_bias < 2; with_bias++) {
+        fill_with(to, (size_t)rows * out, NAN);
+        posenc_linear_forward(to, from, big, with_bias ? from + (size_t)rows * in : NULL, rows, in, out);
+        for (int r = 0; r < rows; r++) for (int o = 0; o < out; o++) {
+            double sum = with_bias ? (double)from[(size_t)rows * in + o] : 0.0;
+            for (int i = 0; i < in; i++) sum += (double)from[r * in + i] * (double)big[(size_t)o * in + i];
+            ASSERT_IN_RANGE(sum, (double)to[r * out + o], 2e-5);
+        }
+    }
+    free(big);
+    free(from);
+    free(to);
+    PASS();
+}
+
 TEST linear_layer_of_one_row_and_one_channel(void)
 {
     posenc_float x1 = 3, w1 = -2, b1 = 5, y1 = 0, dy1 = 7, dx1 = 0, dw1 = 1, db1 = 2;
@@ -218,6 +245,12 @@ SUITE(linear_layers)
     RUN_TEST(linear_backward_with_add_adds_to_dx);
     RUN_TEST(linear_backward_leaves_out_what_is_not_wanted);
     RUN_TEST(linear_layer_of_one_row_and_one_channel);
+    for (int rows = 1; rows <= 6; rows++) {
+        label_test("%d_x_259_x_301", rows);
+        RUN_TESTp(few_rows_of_a_large_layer, rows, 259, 301);
+        label_test("%d_x_1024_x_66", rows);
+        RUN_TESTp(few_rows_of_a_large_layer, rows, 1024, 66);
+    }
 }
 
 GREATEST_MAIN_DEFS();

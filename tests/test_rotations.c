@@ -551,6 +551,7 @@ TEST cached_decoding_equals_full_decoding(const char *text, int Hk)
 {
     static posenc_float x[T * C], q[T * C], k[T * C], v[T * C];
     static posenc_float all[T * C], step[T * C], mixed[T * C];
+    double largest = 1;
     int where;
     ASSERTm(check_text, layer_begin(text, Hk));
     where = layer.where;
@@ -565,8 +566,9 @@ TEST cached_decoding_equals_full_decoding(const char *text, int Hk)
         project(q, k + t * Hk * D, v + t * Hk * D, x, t, 1);
         attend(step + t * C, q, k, v, t, 1);
     }
+    for (int n = 0; n < T * C; n++) if (fabs((double)all[n]) > largest) largest = fabs((double)all[n]);
     ASSERT_NORM_CLOSE(all, step, T * C, 1e-6);
-    ASSERT_CLOSE(all, step, T * C, 1e-5);
+    ASSERT_CLOSE(all, step, T * C, 1e-5 * largest);       /* one query sums in another order than many */
 
     for (int t = 0; t < T - 1; t++) memcpy(mixed + t * C, x + (T - 2 - t) * C, C * sizeof *x);
     memcpy(mixed + (T - 1) * C, x + (T - 1) * C, C * sizeof *x);

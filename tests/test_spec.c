@@ -386,6 +386,7 @@ SUITE(bad_specs)
         { "capital_letters",      "Rope",                       "'Rope' rope" },
         { "blank_in_front",       " rope",                      "rope" },
         { "second_name",          "rope+abc",                   "'abc' alibi" },
+        { "nine_encodings", "none+none+none+none+none+none+none+none+none", "more than 8" },
         { "nothing_after_plus",   "rope+",                      "rope alibi" },
         { "nothing_before_plus",  "+rope",                      "rope alibi" },
         { "nothing_after_colon",  "rope:",                      "rope value" },

@@ -3,7 +3,8 @@
    pattern   demos/pattern with its defaults; pattern_plain is the same without dropout
    marker    demos/marker's fair blocks at depth 1, 4 and 16, sinusoidal or rope
    micro     a modern language model over bytes: RMSNorm, SwiGLU, QK-norm, tied head, no biases
-   tiny      the same with a vocabulary of 65536 and a context of 1024 */
+   tiny      the same with a vocabulary of 65536 and a context of 1024
+   decode    tiny writes one token: every weight is read once, so its bytes are the measure */
 #ifndef BENCH_STEPS_H
 #define BENCH_STEPS_H
 
@@ -175,6 +176,50 @@ static void step_go(void *user)
     s->wrong.text[0] = 0;
 }
 
+/* ---- a token --------------------------------------------------------------------------------- */
+
+enum { DECODE_SLOTS = 128 };
+
+static int decode_open(stage *s, const work *w, kit_error *why)
+{
+    posenc_config c = language_model("rope", 1);
+    posenc_optimizer none;
+    posenc_error said;
+    memset(&none, 0, sizeof none);
+    c.batch = 1;
+    c.context = DECODE_SLOTS;
+    c.inference = 1;
+    c.threads = posenc_threads();
+    c.precision = w->precision == BF16 ? POSENC_BF16 : POSENC_FP32;
+    if (!step_start(s, &c, &none, why)) return 0;
+    s->batch.T = 1;
+    s->a[0] = bench_numbers((size_t)c.vocab);
+    if (posenc_cache_create(&s->cache, s->model, 1, DECODE_SLOTS, &said) == POSENC_OK) return 1;
+    return kit_fail(why, "%s", said.text);
+}
+
+static void decode_go(void *user)
+{
+    stage *s = (stage *)user;
+    if (s->wrong.text[0]) return;
+    if (posenc_cache_used(s->cache) == DECODE_SLOTS) posenc_cache_clear(s->cache);
+    if (posenc_model_extend(s->model, s->cache, &s->batch, &s->wrong) != POSENC_OK
+        || posenc_model_logits(s->model, s->a[0], 0, 1, &s->wrong) != POSENC_OK) return;
+    s->wrong.text[0] = 0;
+}
+
+static void add_decoding(work_list *l, int precision)
+{
+    posenc_config c = language_model("rope", 1);
+    double blocks = c.layers * (4.0 * c.channels * c.channels + 3.0 * c.channels * c.hidden);
+    work *w = add_work(l, "decode", "decode/tiny/%s", precision == BF16 ? "bf16" : "fp32");
+    w->precision = precision;
+    w->unit = BYTES;
+    w->amount = (blocks + (double)c.vocab * c.channels) * (precision == BF16 ? 2 : 4);
+    w->open = decode_open;
+    w->go = decode_go;
+}
+
 /* ---- the list -------------------------------------------------------------------------------- */
 
 static void add_step(work_list *l, const char *group, const char *name, int kind, int depth,
@@ -226,6 +271,8 @@ static void list_works(work_list *l)
     add_attention(l);
     add_rows(l);
     add_steps(l, bf16);
+    add_decoding(l, FP32);
+    if (bf16) add_decoding(l, BF16);
 }
 
 #endif

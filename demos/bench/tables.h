@@ -39,7 +39,10 @@ static const group groups[] = {
       "256 bytes of context, batch 16, 4 layers of 256 channels, SwiGLU, RMSNorm, QK-norm, tied "
       "head, rope." },
     { "step/tiny", "Training steps: language model, tiny",
-      "1024 tokens of 65536, batch 4, 6 layers of 512 channels, the rest as micro." }
+      "1024 tokens of 65536, batch 4, 6 layers of 512 channels, the rest as micro." },
+    { "decode", "Writing a token",
+      "tiny, one text, a cache of 128 slots. Bytes are those of the weights, each read once: 4 of a "
+      "weight in fp32, 2 in bf16." }
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 

@@ -36,6 +36,7 @@ struct stage {
     float *a[BENCH_ARRAYS];
     int *id;
     posenc_model *model;                   /* steps only, down to wrong                           */
+    posenc_cache *cache;                   /* decoding                                            */
     posenc_batch batch;
     posenc_optimizer optimizer;
     int *tokens, *targets;
@@ -48,6 +49,7 @@ static void stage_close(stage *s)
     free(s->id);
     free(s->tokens);
     free(s->targets);
+    posenc_cache_free(s->cache);
     posenc_model_free(s->model);
     memset(s, 0, sizeof *s);
 }
@@ -270,7 +272,7 @@ static void relu_go(void *user)
 static void swiglu_go(void *user)
 {
     stage *s = (stage *)user;
-    posenc_swiglu_forward(s->a[2], s->a[0], s->a[1], cells(s));
+    posenc_gated_forward(s->a[2], s->a[0], s->a[1], POSENC_SILU, cells(s));
 }
 
 static void dropout_go(void *user)
