@@ -5,6 +5,7 @@
        build/bench run --compare torch --compile      PyTorch beside it, in the same run
        build/bench run --filter product/fp32,rope --threads 1
        build/bench scaling --quick                    against length, batch, width, threads
+       build/bench curves                             what bf16 learns beside fp32
        build/bench --help
 
    A rate says little by itself, so each stands beside what the machine could do a moment before: a
@@ -13,14 +14,15 @@
    spread tells whether it means anything; and, in scaling, what each encoding costs.
 
    run writes into --out: report.html, report.md, bench.csv and bench.json; scaling the same with
-   scaling.csv, scaling.json and charts (SVG). Figures of a machine that does other things at the
+   scaling.csv, scaling.json and charts (SVG); curves curves.csv and charts. Figures of a machine that does other things at the
    same time are worth nothing: low and high show it.
 
    The parts: measure.h (samples), peak.h (the machine), works.h and steps.h (what is measured),
-   results.h, torch.h (PyTorch), tables.h (run's output), scaling.h. */
+   results.h, torch.h (PyTorch), tables.h (run's output), scaling.h, costs.h and pages.h, curves.h. */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
+#include "bench/curves.h"
 #include "bench/pages.h"
 #include "bench/torch.h"
 #include "kit/threads.h"
@@ -134,7 +136,7 @@ static void do_machine(const machine *m)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-enum { RUN, SCALING, MACHINE };
+enum { RUN, SCALING, CURVES, MACHINE };
 
 static int can_write(const char *folder, kit_error *why)
 {
@@ -151,7 +153,9 @@ static int act(int command, results *r, const settings *s, const char *program)
     r->machine = machine_here();
     if (command == MACHINE) do_machine(&r->machine);
     else if (!can_write(s->out, &why)) code = FAILED;
-    else code = command == RUN ? do_run(r, s, program, &why) : do_scaling(&r->machine, s, &why);
+    else if (command == RUN) code = do_run(r, s, program, &why);
+    else if (command == SCALING) code = do_scaling(&r->machine, s, &why);
+    else code = do_curves(&r->machine, s, program, &why);
     if (code == FAILED) fprintf(stderr, "bench: %s\n", why.text);
     if (code == STOPPED) fprintf(stderr, "bench: stopped; what was measured is in %s\n", s->out);
     else if (command != MACHINE && code == DONE) printf("\nreport: %s/report.html\n", s->out);
@@ -167,12 +171,16 @@ static settings default_settings(void)
     s.wait = "shortly";
     s.seconds = 0.7;
     s.repeats = 7;
+    s.steps = 400;
     return s;
 }
 
 static void finish_settings(const kit_args *a, settings *s, int argc, char **argv)
 {
-    if (!s->out) s->out = a->command == SCALING ? "results/bench/scaling" : "results/bench";
+    static const char *const folder[] = { "results/bench", "results/bench/scaling",
+                                          "results/bench/curves", NULL };
+    if (!s->out) s->out = folder[a->command];
+    if (s->quick && !kit_given(a, "steps")) s->steps = 40;
     if (s->quick && !kit_given(a, "seconds")) s->seconds = 0.1;
     if (s->quick && !kit_given(a, "repeats")) s->repeats = 3;
     for (int i = 0; i < argc; i++) kit_put(&s->command, "%s%s", i ? " " : "", argv[i]);
@@ -195,6 +203,7 @@ int main(int argc, char **argv)
     static const kit_command commands[] = {
         { "run", "kernels and training steps against the machine's peak" },
         { "scaling", "tokens/s and memory against length, batch, width, threads, encoding" },
+        { "curves", "the same training in fp32 and in bf16" },
         { "machine", "the kernels in use, threads, peak and copy bandwidth; writes nothing" },
         { NULL, NULL }
     };
@@ -211,8 +220,10 @@ int main(int argc, char **argv)
         kit_word("python",     &s.python, "PATH",       "a Python that has torch"),
         kit_word("script",     &s.script, "PATH",       "[demos/bench_torch.py]"),
         kit_switch("compile",  &s.compile,              "torch.compile as well"),
-        kit_word("out",        &s.out, "DIR", "[results/bench; scaling: results/bench/scaling]"),
-        kit_switch("quick",    &s.quick,                "0.1 s, 3 samples, no step of seconds"),
+        kit_int("steps",       &s.steps, 1, 1000000,    "curves: of each training"),
+        kit_word("text",       &s.text, "FILE",         "curves: what to learn [posenc.h]"),
+        kit_word("out",        &s.out, "DIR", "[results/bench; others: results/bench/COMMAND]"),
+        kit_switch("quick",    &s.quick, "0.1 s, 3 samples, no step of seconds; curves: 40 steps"),
         kit_switch("quiet",    &s.quiet,                "print the final tables only"),
         kit_no_more()
     };

@@ -78,6 +78,14 @@ refused gallery_bad_golden_file        1 nowhere  "$g" --check --golden "$work/n
 refused bench_unknown_work             2 nothing  "$b" run --filter nothing --out "$work/no"
 refused bench_unknown_flag             2 filter   "$b" run --fliter rows
 
+r=$build/run_model published=tests/golden/published
+refused run_model_without_a_folder     2 folder   "$r"
+refused run_model_without_tokens       2 tokens   "$r" $published/gpt2 --generate 3
+refused run_model_no_such_folder       1 nowhere  "$r" "$work/nowhere"
+refused run_model_token_too_large      1 69       "$r" $published/gpt2 --tokens 3,70 --logits 1
+refused run_model_too_long             1 36       "$r" $published/gpt2 --tokens 3,4 --generate 60
+refused run_model_no_next_token        1 embed    "$r" $published/bert --tokens 3,4 --generate 2
+
 # ---- files that are not there, not ours, not writable: exit 1, one sentence -------------------------
 refused pattern_unwritable_out 1 null "$p" train $tiny --epochs 1 --quiet --out /dev/null/x
 refused marker_unwritable_out  1 null "$m" train --epochs 1 --quiet --threads 1 --out /dev/null/x
@@ -132,6 +140,17 @@ if "$b" run --filter rows/relu,step/marker1/ --seconds 0.01 --repeats 1 --quiet 
    [ -s "$work/bench/bench.json" ] && [ -s "$work/bench/report.html" ]; then passed bench_of_a_few
 else failed bench_of_a_few "$(tail -n 1 "$work/err")"
 fi
+if [ "$("$r" $published/llama3 --tokens 9,8,7 --generate 6 --threads 1 2>/dev/null | grep '^text 1:' | wc -w)" -eq 8 ] &&
+   [ "$("$r" $published/bert --tokens 3,4 --embed | wc -w)" -eq 32 ]; then passed run_model_writes_and_embeds
+else failed run_model_writes_and_embeds 'not six tokens or 32 numbers'
+fi
+printf 'too short' >"$work/short.txt"
+refused bench_text_that_is_too_short 1 10,000 "$b" curves --steps 2 --quiet --text "$work/short.txt" --out "$work/no"
+refused bench_text_that_is_not_there 1 nowhere "$b" curves --steps 2 --quiet --text "$work/nowhere" --out "$work/no"
+if "$b" curves --steps 2 --quiet --out "$work/curves" >"$work/out" 2>"$work/err" && [ "$(wc -l <"$work/curves/curves.csv")" -eq 19 ] &&
+   ! grep -q nan "$work/out" && [ -s "$work/curves/report.html" ]; then passed bench_curves
+else failed bench_curves "$(tail -n 1 "$work/err")"
+fi
 if "$p" check --out "$work/check" >/dev/null 2>&1; then passed pattern_check; else failed pattern_check 'says no'; fi
 if "$p" generate --task grid --train 5 --val 5 --quiet --out "$work/data" >/dev/null 2>&1 &&
    [ "$(wc -l <"$work/data/train.csv")" -eq 6 ]; then passed pattern_generate
@@ -140,7 +159,7 @@ fi
 
 # ---- in a browser -----------------------------------------------------------------------------------
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-for report in whole grid maps gallery bench; do
+for report in whole grid maps gallery bench curves; do
     for width in 360 1280; do
         name=report_of_${report}_opens_without_an_error_at_$width
         if [ -z "$browser" ]; then skipped "$name" 'there is no chromium'; continue; fi

@@ -12,8 +12,8 @@ enum { BENCH_VARIANTS = 12 };
 
 typedef struct settings {
     kit_list filter;
-    const char *compare, *python, *script, *out, *wait;
-    int repeats, threads, compile, quick, quiet;
+    const char *compare, *python, *script, *text, *out, *wait;
+    int repeats, steps, threads, compile, quick, quiet;
     double seconds;
     kit_text command;                      /* the command line as it was typed                    */
 } settings;
@@ -45,6 +45,15 @@ typedef struct results {
     char torch[160];                       /* its version and threads; empty: not compared        */
     kit_text remarks;                      /* sentences about what did not work, a line each      */
 } results;
+
+/* A file of the project: beside the folder that the program is in, or in this one. */
+static void find_file(char path[KIT_PATH], const char *program, const char *name)
+{
+    const char *slash = strrchr(program, '/');
+    int n = slash ? (int)(slash - program) : 1;
+    snprintf(path, KIT_PATH, "%.*s/../%.100s", n < 900 ? n : 900, slash ? program : ".", name);
+    if (!kit_exists(path)) snprintf(path, KIT_PATH, "%.100s", name);
+}
 
 /* ---- which works ----------------------------------------------------------------------------- */
 

@@ -40,17 +40,11 @@ static void put_quoted(kit_text *t, const char *s)
     kit_put_string(t, "'");
 }
 
-/* --script, or demos/bench_torch.py beside the folder that the program is in, or in this one */
 static int find_script(torch *t, const char *program)
 {
-    const settings *s = t->set;
-    const char *slash = strrchr(program, '/');
-    int n = slash ? (int)(slash - program) : 1;
-    if (s->script) snprintf(t->script, sizeof t->script, "%.*s", KIT_PATH - 1, s->script);
-    else snprintf(t->script, sizeof t->script, "%.*s/../demos/bench_torch.py", n < 900 ? n : 900,
-                  slash ? program : ".");
-    if (kit_exists(t->script) || s->script) return kit_exists(t->script);
-    snprintf(t->script, sizeof t->script, "demos/bench_torch.py");
+    const char *given = t->set->script;
+    if (given) snprintf(t->script, sizeof t->script, "%.*s", KIT_PATH - 1, given);
+    else find_file(t->script, program, "demos/bench_torch.py");
     return kit_exists(t->script);
 }
 
