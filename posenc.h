@@ -5038,14 +5038,12 @@ static posenc_float pe__query_scale(int b, int i, const pe__sizes *n, const pose
     return PE__F(n->scale) * (how->q_scale ? how->q_scale[(size_t)b * n->Tq + i] : 1);
 }
 
-/* turns dot products of query i with keys j0.. into scores: scaled, biased, hidden ones at
-   -infinity                                                                                      */
+/* turns scaled dot products of query i with keys j0.. into scores: biased, hidden ones at -infinity */
 static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count,
                        const pe__sizes *n, const posenc_attention *how)
 {
     int from, to;
     pe__visible(&from, &to, i, n, how);
-    pe__row_scale(row, pe__query_scale(b, i, n, how), count);
     if (how->bias) pe__bias_forward(row, b, h, i, j0, count, n, how);
     if (how->row_bias) how->row_bias->forward(how->row_bias->user, row, b, h, i, j0, count);
     for (int j = 0; j < pe__min(from - j0, count); j++) row[j] = -HUGE_VALF;
@@ -5121,6 +5119,7 @@ static void pe__plain_query(posenc_heads out, posenc_float *P, posenc_heads q, p
             P[j] += pe__turned_at(q, how->q_turns, b, i, h, d) *
                     pe__turned_at(k, how->k_turns, b, j, hk, d);
     }
+    pe__row_scale(P, pe__query_scale(b, i, n, how), n->Tk);
     pe__scores(P, b, h, i, 0, n->Tk, n, how);                              /* 2. biases and masks */
     pe__softmax_row(P, P, n->Tk);                                                /* 3. softmax    */
     if (!out.data) return;
@@ -5254,14 +5253,13 @@ static pe__rows pe__turned_rows(posenc_heads x, int b, int h, const posenc_turns
     return r;
 }
 
-/* What one thread works in. A product reads its right side packed [11.4]; what all tiles of a head need
-   is packed once for the head, turned on the way: K' and V for the forward, V' and K for the backward,
-   and Q and dO of a row of tiles.                                                                */
+/* What one thread works in. K' and V' are packed once for all tiles of a head [11.4], turned on the way;
+   right sides that are not transposed are read where they lie.                                   */
 typedef struct pe__attention_room {
-    posenc_float *q, *k, *Kt, *V, *Vt, *K, *Q, *dO, *S, *dP, *O;
+    posenc_float *q, *k, *Kt, *Vt, *S, *dP;
     uint32_t *words;                                          /* random ones, of a tile           */
-    pe__rows keys, values;         /* where they lie: a few queries, as when a text is written token */
-    int few;                       /* by token, use each of them too seldom for packing to pay       */
+    pe__rows keys, values;
+    int few;               /* queries, as when a text is written token by token: packing does not pay */
 } pe__attention_room;
 
 static size_t pe__packed_floats(int k, int n);
@@ -5270,26 +5268,23 @@ static void pe__pack_all(posenc_float *to, const posenc_float *b, ptrdiff_t b_ro
 static void pe__product_packed(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
                                const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
                                const posenc_float *packed, int add);
+static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
+                              const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
+                              const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
+                              const posenc_float *bias, int add);
 
 /* cuts scratch into the pieces of one thread; returns how many floats they take */
 static size_t pe__attention_pieces(pe__attention_room *r, posenc_float *scratch, int Tq, int Tk, int D,
                                    const posenc_attention *how)
 {
-    size_t across = pe__packed_floats(D, (Tk + PE__TILE_K - 1) / PE__TILE_K * PE__TILE_K);
-    size_t tile = pe__packed_floats(PE__TILE_K, D);
-    size_t along = (size_t)((Tk + PE__TILE_K - 1) / PE__TILE_K) * tile, used = 0;
+    size_t across = pe__packed_floats(D, (Tk + PE__TILE_K - 1) / PE__TILE_K * PE__TILE_K), used = 0;
 #define PE__PIECE_OF(field, floats) r->field = scratch ? scratch + used : NULL; used += (floats)
     PE__PIECE_OF(q,  how->q_turns ? (size_t)Tq * D : 0);
     PE__PIECE_OF(k,  how->k_turns ? (size_t)Tk * D : 0);
     PE__PIECE_OF(Kt, across);
     PE__PIECE_OF(Vt, across);
-    PE__PIECE_OF(V,  along);
-    PE__PIECE_OF(K,  along);
-    PE__PIECE_OF(Q,  tile);
-    PE__PIECE_OF(dO, tile);
     PE__PIECE_OF(S,  PE__TILE_Q * PE__TILE_K);
     PE__PIECE_OF(dP, PE__TILE_Q * PE__TILE_K);
-    PE__PIECE_OF(O,  (size_t)PE__TILE_Q * D);
 #undef PE__PIECE_OF
     r->words = scratch ? (uint32_t *)(void *)(scratch + used) : NULL;
     return used + (how->dropout.rate > 0 ? (PE__TILE_Q + 1) * PE__WORDS_APART : 0);
@@ -5318,23 +5313,14 @@ POSENC_DEF size_t posenc_attention_scratch(int B, int Tq, int Tk, int H, int D,
     return pe__max(1, how->threads) * pe__attention_thread_floats(Tq, Tk, D, how) + diagonals;
 }
 
-/* rows x' for every tile of keys, rows of x for every tile of keys, and where those of key j begin */
+/* x' for all tiles of keys, and where that of the tile at key j begins */
 static void pe__pack_across(posenc_float *to, pe__rows x, const pe__sizes *n)
 {
     pe__pack_all(to, x.at, 1, x.step, n->D, n->Tk);
 }
-static void pe__pack_along(posenc_float *to, pe__rows x, const pe__sizes *n)
-{
-    for (int j = 0; j < n->Tk; j += PE__TILE_K, to += pe__packed_floats(PE__TILE_K, n->D))
-        pe__pack_all(to, x.at + j * x.step, x.step, 1, pe__min(PE__TILE_K, n->Tk - j), n->D);
-}
 static const posenc_float *pe__across_at(const posenc_float *packed, int j, const pe__sizes *n)
 {
     return packed + (size_t)j * n->D;
-}
-static const posenc_float *pe__along_at(const posenc_float *packed, int j, const pe__sizes *n)
-{
-    return packed + (size_t)(j / PE__TILE_K) * pe__packed_floats(PE__TILE_K, n->D);
 }
 
 /* keys that some query of the tile i0..i1-1 can see, from the first key of a tile on */
@@ -5351,20 +5337,39 @@ static int pe__tile_width(int j0, const pe__sizes *n) { return pe__min(PE__TILE_
 static void pe__few_rows(posenc_float *c, ptrdiff_t c_row, const posenc_float *a, ptrdiff_t a_row,
                          const posenc_float *b, ptrdiff_t b_col, const posenc_float *bias, int add, int m,
                          int n, int k);                                                   /* [11.4] */
-/* O += S V, with the rows of V where they lie */
-PE__STAMPED(mix_rows, (posenc_float *O, const posenc_float *S, const posenc_float *V, ptrdiff_t step,
-                       int rows, int keys, int D), (O, S, V, step, rows, keys, D))
+/* O = S V or O += S V for a few rows */
+PE__STAMPED(mix_rows, (posenc_float *O, ptrdiff_t O_step, const posenc_float *S, const posenc_float *V,
+                       ptrdiff_t V_step, int rows, int keys, int D, int add),
+            (O, O_step, S, V, V_step, rows, keys, D, add))
 {
+    for (int i = 0; i < rows && !add; i++)
+        PE__EACH for (int d = 0; d < D; d++) O[i * O_step + d] = 0;
     for (int j = 0; j < keys; j++)
         for (int i = 0; i < rows; i++) {
             posenc_float share = S[i * PE__TILE_K + j];
-            PE__EACH for (int d = 0; d < D; d++) O[i * D + d] += share * V[j * step + d];
+            PE__EACH for (int d = 0; d < D; d++) O[i * O_step + d] += share * V[j * V_step + d];
         }
 }
 
-/* scores of a tile into S, rows TILE_K apart */
-static void pe__tile_scores(const pe__attention_room *r, pe__rows Q, int b, int h, int i0, int rows,
-                            int j0, int keys, const pe__sizes *n, const posenc_attention *how)
+/* rows of a tile times scale, or times scale and a number of each row's own */
+PE__STAMPED(tile_scale, (posenc_float *S, int rows, int keys, posenc_float scale,
+                         const posenc_float *own), (S, rows, keys, scale, own))
+{
+    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
+        posenc_float by = own ? scale * own[i] : scale;
+        PE__EACH for (int j = 0; j < keys; j++) S[j] *= by;
+    }
+}
+static void pe__tile_temper(posenc_float *S, int b, int i0, int rows, int keys, const pe__sizes *n,
+                            const posenc_attention *how)
+{
+    pe__tile_scale(S, rows, keys, PE__F(n->scale), how->q_scale ? how->q_scale + (size_t)b * n->Tq + i0 : NULL);
+}
+
+/* Scores of a tile into S, rows TILE_K apart. What causality or the window hides at the end of a row
+   need not be looked at: seen says how many keys must be, in whole registers.                    */
+static void pe__tile_scores(const pe__attention_room *r, int *seen, pe__rows Q, int b, int h, int i0,
+                            int rows, int j0, int keys, const pe__sizes *n, const posenc_attention *how)
 {
     posenc_float *S = r->S;
     if (r->few)
@@ -5373,24 +5378,41 @@ static void pe__tile_scores(const pe__attention_room *r, pe__rows Q, int b, int 
     else
         pe__product_packed(S, PE__TILE_K, rows, keys, n->D, Q.at + i0 * Q.step, Q.step, 1,
                            pe__across_at(r->Kt, j0, n), 0);
-    for (int i = 0; i < rows; i++)
-        pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, keys, n, how);
+    pe__tile_temper(S, b, i0, rows, keys, n, how);
+    for (int i = 0; i < rows; i++) {
+        int from, to;
+        pe__visible(&from, &to, i0 + i, n, how);
+        seen[i] = pe__clamp((to - j0 + 15) / 16 * 16, 0, keys);
+        if (seen[i]) pe__scores(S + i * PE__TILE_K, b, h, i0 + i, j0, seen[i], n, how);
+    }
 }
 
-/* one row of running softmax: S becomes exp(S - top), the row's output so far is rescaled */
-PE__STAMPED(softmax_more, (posenc_float *S, int keys, posenc_float *top, posenc_float *sum,
-                           posenc_float *O, int D), (S, keys, top, sum, O, D))
+/* Rows of running softmax: S becomes exp(S - top), a row's output so far (O, if there is any) is rescaled. */
+PE__STAMPED(softmax_more, (posenc_float *S, const int *seen, int rows, int keys, posenc_float *top,
+                           posenc_float *sum, posenc_float *O, ptrdiff_t O_step, int D),
+            (S, seen, rows, keys, top, sum, O, O_step, D))
 {
-    posenc_float above = pe__largest(S, keys, *top), shrink;
-    if (above == -HUGE_VALF) {                                      /* nothing visible so far */
-        for (int j = 0; j < keys; j++) S[j] = 0;
-        return;
+    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
+        posenc_float above = pe__largest(S, seen[i], top[i]), shrink;
+        int some = above != -HUGE_VALF, n = some ? seen[i] : 0;       /* nothing visible so far: 0 */
+        PE__EACH for (int j = n; j < keys; j++) S[j] = 0;
+        if (!some) continue;
+        shrink = PE__EXP(top[i] - above);
+        PE__EACH for (int j = 0; j < n; j++) S[j] = PE__EXP(S[j] - above);
+        sum[i] = sum[i] * shrink + pe__sum(S, n);
+        if (O && shrink != 1) PE__EACH for (int d = 0; d < D; d++) O[i * O_step + d] *= shrink;
+        top[i] = above;
     }
-    shrink = PE__EXP(*top - above);
-    PE__EACH for (int j = 0; j < keys; j++) S[j] = PE__EXP(S[j] - above);
-    *sum = *sum * shrink + pe__sum(S, keys);
-    if (shrink != 1) PE__EACH for (int d = 0; d < D; d++) O[d] *= shrink;
-    *top = above;
+}
+/* the output divided by the row's sum, and the logarithm of that sum for the backward */
+PE__STAMPED(softmax_end, (posenc_float *O, ptrdiff_t O_step, posenc_float *lse, const posenc_float *top,
+                          const posenc_float *sum, int rows, int D), (O, O_step, lse, top, sum, rows, D))
+{
+    for (int i = 0; i < rows; i++, O += O_step) {
+        posenc_float share = sum[i] == 0 ? 0 : 1 / sum[i];
+        PE__EACH for (int d = 0; d < D; d++) O[d] *= share;
+        lse[i] = sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
+    }
 }
 
 /* The random words of a tile, made once for all that is masked by them. Rows that hold every key lie
@@ -5418,36 +5440,34 @@ static void pe__tile_dropout(posenc_float *S, const uint32_t *words, int b, int 
     }
 }
 
+static void pe__clear_rows(posenc_heads x, int b, int h, int from, int to)
+{
+    for (int t = from; t < to; t++) memset(pe__head(x, b, t, h), 0, (size_t)x.D * sizeof *x.data);
+}
+
 /* one row of tiles: queries i0.. of head h */
 static void pe__tiles_forward(posenc_heads out, posenc_float *lse, pe__rows Q, int b, int h, int i0,
                               pe__attention_room r, const pe__sizes *n, const posenc_attention *how)
 {
-    int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
-    posenc_float top[PE__TILE_Q], sum[PE__TILE_Q];
+    int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to, seen[PE__TILE_Q];
+    posenc_float top[PE__TILE_Q], sum[PE__TILE_Q], *O = pe__head(out, b, i0, h);
     for (int i = 0; i < rows; i++) { top[i] = -HUGE_VALF; sum[i] = 0; }
-    memset(r.O, 0, (size_t)rows * n->D * sizeof *r.O);
     pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
+    if (from >= to) pe__clear_rows(out, b, h, i0, i0 + rows);
     for (int j0 = from; j0 < to; j0 += PE__TILE_K) {
-        int keys = pe__tile_width(j0, n);
-        pe__tile_scores(&r, Q, b, h, i0, rows, j0, keys, n, how);
-        for (int i = 0; i < rows; i++)
-            pe__softmax_more(r.S + i * PE__TILE_K, keys, &top[i], &sum[i], r.O + (size_t)i * n->D,
-                             n->D);
+        int keys = pe__tile_width(j0, n), add = j0 > from;
+        const posenc_float *V = r.values.at + j0 * r.values.step;
+        pe__tile_scores(&r, seen, Q, b, h, i0, rows, j0, keys, n, how);
+        pe__softmax_more(r.S, seen, rows, keys, top, sum, add ? O : NULL, out.st, n->D);
         pe__tile_words(r.words, b, h, i0, rows, j0, keys, n, how);
         pe__tile_dropout(r.S, r.words, b, h, i0, rows, j0, keys, n, how);
         if (r.few)
-            pe__mix_rows(r.O, r.S, r.values.at + j0 * r.values.step, r.values.step, rows, keys, n->D);
+            pe__mix_rows(O, out.st, r.S, V, r.values.step, rows, keys, n->D, add);
         else
-            pe__product_packed(r.O, n->D, rows, n->D, keys, r.S, PE__TILE_K, 1,
-                               pe__along_at(r.V, j0, n), 1);
+            pe__product_block(O, out.st, rows, n->D, keys, r.S, PE__TILE_K, 1, V, r.values.step, 1,
+                              NULL, add);
     }
-    for (int i = 0; i < rows; i++) {
-        posenc_float *o = pe__head(out, b, i0 + i, h), share = sum[i] == 0 ? 0 : 1 / sum[i];
-        memcpy(o, r.O + (size_t)i * n->D, (size_t)n->D * sizeof *o);
-        pe__row_scale(o, share, n->D);
-        lse[((size_t)b * n->H + h) * n->Tq + i0 + i] =
-            sum[i] == 0 ? -HUGE_VALF : top[i] + PE__LOG(sum[i]);
-    }
+    pe__softmax_end(O, out.st, lse + ((size_t)b * n->H + h) * n->Tq + i0, top, sum, rows, n->D);
 }
 
 POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, posenc_heads q,
@@ -5466,7 +5486,6 @@ POSENC_DEF void posenc_attention_forward(posenc_heads out, posenc_float *lse, po
         r.values = pe__turned_rows(v, b, hk, NULL, NULL);
         r.few = n.Tq <= POSENC_FEW_ROWS;
         if (!r.few) pe__pack_across(r.Kt, r.keys, &n);
-        if (!r.few) pe__pack_along(r.V, r.values, &n);
         for (int i0 = 0; i0 < n.Tq; i0 += PE__TILE_Q)
             pe__tiles_forward(out, lse, Q, b, h, i0, r, &n, how);
     }
@@ -5480,93 +5499,88 @@ typedef struct pe__attention_grads {
 } pe__attention_grads;
 
 /* dS_j = P_j (dP_j - delta), in place of dP; delta = dO . O */
-PE__STAMPED(softmax_row_backward, (posenc_float *dP, const posenc_float *P, const posenc_float *dO,
-                                   const posenc_float *O, int keys, int D), (dP, P, dO, O, keys, D))
+PE__STAMPED(tile_softmax_backward, (posenc_float *dP, const posenc_float *P, const int *seen, int rows,
+                                    int keys, const posenc_float *dO, ptrdiff_t dO_step,
+                                    const posenc_float *O, ptrdiff_t O_step, int D),
+            (dP, P, seen, rows, keys, dO, dO_step, O, O_step, D))
 {
-    posenc_float delta = pe__dot(dO, O, D);
-    PE__EACH for (int j = 0; j < keys; j++) dP[j] = P[j] * (dP[j] - delta);
-}
-static void pe__tile_softmax_backward(posenc_float *S, posenc_float *dP,
-                                      const pe__attention_grads *g, int b, int h, int i0, int rows,
-                                      int keys, const pe__sizes *n)
-{
-    for (int i = 0; i < rows; i++)
-        pe__softmax_row_backward(dP + i * PE__TILE_K, S + i * PE__TILE_K,
-                                 pe__head(g->dout, b, i0 + i, h), pe__head(g->out, b, i0 + i, h),
-                                 keys, n->D);
-}
-
-PE__STAMPED(tile_probabilities, (posenc_float *S, const posenc_float *lse, int rows, int keys),
-            (S, lse, rows, keys))
-{
-    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
-        posenc_float own = lse[i];
-        if (own == -HUGE_VALF) memset(S, 0, (size_t)keys * sizeof *S);
-        else PE__EACH for (int j = 0; j < keys; j++) S[j] = PE__EXP(S[j] - own);
+    for (int i = 0; i < rows; i++, dP += PE__TILE_K, P += PE__TILE_K) {
+        posenc_float delta = pe__dot(dO + i * dO_step, O + i * O_step, D);
+        PE__EACH for (int j = 0; j < seen[i]; j++) dP[j] = P[j] * (dP[j] - delta);
+        PE__EACH for (int j = seen[i]; j < keys; j++) dP[j] = 0;
     }
 }
 
-/* one tile of the backward; a = P or dS read as rows, a' as columns */
+PE__STAMPED(tile_probabilities, (posenc_float *S, const int *seen, int rows, int keys,
+                                 const posenc_float *lse), (S, seen, rows, keys, lse))
+{
+    for (int i = 0; i < rows; i++, S += PE__TILE_K) {
+        posenc_float own = lse[i];
+        int n = own == -HUGE_VALF ? 0 : seen[i];
+        PE__EACH for (int j = 0; j < n; j++) S[j] = PE__EXP(S[j] - own);
+        PE__EACH for (int j = n; j < keys; j++) S[j] = 0;
+    }
+}
+
+/* One tile of the backward; a = P or dS read as rows, a' as columns. more_q, more_k: others have written
+   to these rows of dq, of dk and dv before.                                                      */
 static void pe__tile_backward(const pe__attention_grads *g, pe__rows Q, int b, int h, int i0, int rows,
-                              int j0, pe__attention_room r, const pe__sizes *n,
+                              int j0, int more_q, int more_k, pe__attention_room r, const pe__sizes *n,
                               const posenc_attention *how)
 {
     int hk = h * n->Hk / n->H, entries = how->future + 1 + how->past, keys = pe__tile_width(j0, n);
+    int seen[PE__TILE_Q];
     size_t unit = (size_t)b * n->H + h;
-    const posenc_float *dO = pe__head(g->dout, b, i0, h);
-    pe__tile_scores(&r, Q, b, h, i0, rows, j0, keys, n, how);
-    pe__tile_probabilities(r.S, g->lse + unit * n->Tq + i0, rows, keys);
+    const posenc_float *dO = pe__head(g->dout, b, i0, h), *O = pe__head(g->out, b, i0, h);
+    pe__tile_scores(&r, seen, Q, b, h, i0, rows, j0, keys, n, how);
+    pe__tile_probabilities(r.S, seen, rows, keys, g->lse + unit * n->Tq + i0);
     pe__product_packed(r.dP, PE__TILE_K, rows, keys, n->D, dO, g->dout.st, 1,
                        pe__across_at(r.Vt, j0, n), 0);                              /* dP  = dO V' */
     pe__tile_words(r.words, b, h, i0, rows, j0, keys, n, how);
     pe__tile_dropout(r.dP, r.words, b, h, i0, rows, j0, keys, n, how);
-    pe__tile_softmax_backward(r.S, r.dP, g, b, h, i0, rows, keys, n);                 /* dS in dP */
+    pe__tile_softmax_backward(r.dP, r.S, seen, rows, keys, dO, g->dout.st, O, g->out.st, n->D);
     pe__tile_dropout(r.S, r.words, b, h, i0, rows, j0, keys, n, how);
-    pe__product_packed(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
-                       r.dO, 1);                                                   /* dV += P' dO */
-    for (int i = 0; i < rows; i++) {
-        posenc_float *dS = r.dP + i * PE__TILE_K;
-        pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, dS, b, h, i0 + i, j0,
-                            keys, n, how);
-        pe__row_scale(dS, pe__query_scale(b, i0 + i, n, how), keys);
-    }
-    pe__product_packed(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
-                       pe__along_at(r.K, j0, n), 1);                                /* dQ += dS K */
-    pe__product_packed(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
-                       r.Q, 1);                                                    /* dK += dS' Q */
+    pe__product_block(pe__head(g->dv, b, j0, hk), g->dv.st, keys, n->D, rows, r.S, 1, PE__TILE_K,
+                      dO, g->dout.st, 1, NULL, more_k);                             /* dV += P' dO */
+    for (int i = 0; i < rows; i++)                                                  /* dS is in dP */
+        pe__scores_backward(g->diagonal ? g->diagonal + unit * entries : NULL, r.dP + i * PE__TILE_K,
+                            b, h, i0 + i, j0, seen[i], n, how);
+    pe__tile_temper(r.dP, b, i0, rows, keys, n, how);
+    pe__product_block(pe__head(g->dq, b, i0, h), g->dq.st, rows, n->D, keys, r.dP, PE__TILE_K, 1,
+                      r.keys.at + j0 * r.keys.step, r.keys.step, 1, NULL, more_q);  /* dQ += dS K */
+    pe__product_block(pe__head(g->dk, b, j0, hk), g->dk.st, keys, n->D, rows, r.dP, 1, PE__TILE_K,
+                      Q.at + i0 * Q.step, Q.step, 1, NULL, more_k);                /* dK += dS' Q */
 }
 
-static void pe__clear_head(posenc_heads x, int b, int h)
-{
-    for (int t = 0; t < x.T; t++) memset(pe__head(x, b, t, h), 0, (size_t)x.D * sizeof *x.data);
-}
-
-/* everything that reads key head hk of sample b: one thread owns dk and dv of it, and dq of its
-   group                                                                                          */
+/* Everything that reads key head hk of sample b: one thread owns dk and dv of it, and dq of its group.
+   Queries look at keys low..high-1 so far; both ends only move up, so that a tile is written to for the
+   first time when it lies at high.                                                               */
 static void pe__head_backward(const pe__attention_grads *g, posenc_heads q, posenc_heads k, int b,
                               int hk, pe__attention_room r, const pe__sizes *n,
                               const posenc_attention *how)
 {
-    int group = n->H / n->Hk;
-    pe__rows K = pe__turned_rows(k, b, hk, how->k_turns, r.k);
+    int group = n->H / n->Hk, low = n->Tk, high = 0;
     pe__rows V = pe__turned_rows(g->v, b, hk, NULL, NULL);
-    pe__pack_across(r.Kt, K, n);
+    r.keys = pe__turned_rows(k, b, hk, how->k_turns, r.k);
+    pe__pack_across(r.Kt, r.keys, n);
     pe__pack_across(r.Vt, V, n);
-    pe__pack_along(r.K, K, n);
-    pe__clear_head(g->dk, b, hk);
-    pe__clear_head(g->dv, b, hk);
     for (int h = hk * group; h < (hk + 1) * group; h++) {
         pe__rows Q = pe__turned_rows(q, b, h, how->q_turns, r.q);
-        pe__clear_head(g->dq, b, h);
         for (int i0 = 0; i0 < n->Tq; i0 += PE__TILE_Q) {
             int rows = pe__min(PE__TILE_Q, n->Tq - i0), from, to;
             pe__tile_keys(&from, &to, i0, i0 + rows, n, how);
-            pe__pack_all(r.Q, Q.at + i0 * Q.step, Q.step, 1, rows, n->D);
-            pe__pack_all(r.dO, pe__head(g->dout, b, i0, h), g->dout.st, 1, rows, n->D);
-            for (int j0 = from; j0 < to; j0 += PE__TILE_K)
-                pe__tile_backward(g, Q, b, h, i0, rows, j0, r, n, how);
+            if (from >= to) pe__clear_rows(g->dq, b, h, i0, i0 + rows);
+            else low = pe__min(low, from);
+            for (int j0 = from; j0 < to; j0 += PE__TILE_K) {
+                pe__tile_backward(g, Q, b, h, i0, rows, j0, j0 > from, j0 < high, r, n, how);
+                high = pe__max(high, j0 + pe__tile_width(j0, n));
+            }
         }
         if (how->q_turns) pe__turn_one(g->dq, b, h, how->q_turns, -1);
+    }
+    for (int half = 0; half < 2; half++) {                              /* keys that nobody sees */
+        pe__clear_rows(half ? g->dv : g->dk, b, hk, 0, pe__min(low, n->Tk));
+        pe__clear_rows(half ? g->dv : g->dk, b, hk, pe__max(low, high), n->Tk);
     }
     if (how->k_turns) pe__turn_one(g->dk, b, hk, how->k_turns, -1);
 }
@@ -9218,11 +9232,12 @@ POSENC_DEF posenc_status posenc_model_load(posenc_model *m, const char *path, in
 #define PE__UNROLL
 #endif
 
-/* c (rows of c_row) = base + sum over p < k of a[i*a_row + p*a_col] * b[p*columns + j], for one
-   full tile. base is NULL (zero) or a row (base_row 0) or a matrix: c itself to add to it.       */
+/* c (rows of c_row) = base + sum over p < k of a[i*a_row + p*a_col] * b[p*b_row + j], for one full
+   tile. base is NULL (zero) or a row (base_row 0) or a matrix: c itself to add to it. With keep,
+   the rows of b that go by are left there side by side.                                          */
 typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                      const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
-                      const posenc_float *base, ptrdiff_t base_row);
+                      const posenc_float *b, ptrdiff_t b_row, posenc_float *keep, posenc_float *c,
+                      ptrdiff_t c_row, const posenc_float *base, ptrdiff_t base_row);
 
 /* the words of sixteen counters from block on, in the order of their indices */
 enum { PE__AT_ONCE = 64 };
@@ -9249,17 +9264,22 @@ typedef struct pe__kernels {
 
 #define PE__TILE(NAME, ATTRIBUTE, V, LOAD, STORE, SPLAT, FMA, ADD, ROWS, VECTORS, W)               \
 ATTRIBUTE static void NAME(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,         \
-                           const posenc_float *b, posenc_float *c, ptrdiff_t c_row,                \
-                           const posenc_float *base, ptrdiff_t base_row)                           \
+                           const posenc_float *b, ptrdiff_t b_row, posenc_float *keep,             \
+                           posenc_float *c, ptrdiff_t c_row, const posenc_float *base,             \
+                           ptrdiff_t base_row)                                                     \
 {                                                                                                  \
     V sum[ROWS][VECTORS];                                                                          \
     const posenc_float *third[(ROWS + 2) / 3];                                                     \
     PE__UNROLL for (int i = 0; i < (ROWS + 2) / 3; i++) third[i] = a + 3 * i * a_row;              \
     PE__UNROLL for (int i = 0; i < ROWS; i++)                                                      \
         PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = SPLAT(0);                         \
-    for (int p = 0; p < k; p++, b += VECTORS * W) {                                                \
+    for (int p = 0; p < k; p++, b += b_row) {                                                      \
         V bv[VECTORS];                                                                             \
         PE__UNROLL for (int v = 0; v < VECTORS; v++) bv[v] = LOAD(b + v * W);                      \
+        if (keep) {                                                                                \
+            PE__UNROLL for (int v = 0; v < VECTORS; v++) STORE(keep + v * W, bv[v]);               \
+            keep += VECTORS * W;                                                                   \
+        }                                                                                          \
         PE__UNROLL for (int i = 0; i < ROWS; i++) {                                                \
             V ai = SPLAT(third[i / 3][i % 3 * a_row]);                                             \
             PE__UNROLL for (int v = 0; v < VECTORS; v++) sum[i][v] = FMA(ai, bv[v], sum[i][v]);    \
@@ -9509,8 +9529,9 @@ POSENC_DEF int posenc_use_tier(const char *name)
 
 /* ---- [11.4] packing and loops -------------------------------------------------------------------
    b is cut into slivers as wide as a tile and PE__DEPTH deep, copied so that the tile reads it
-   front to back (this is also where a transposed b turns straight); a is read where it lies. One
-   sliver takes 24 KB of stack and stays in the first cache while all rows of a pass by it.
+   front to back; a is read where it lies. A transposed b turns straight on the way; of a straight one
+   the first tile keeps what it reads. One sliver takes 24 KB of stack and stays in the first cache
+   while all rows of a pass by it.
 
         b  +----+----+----+     packed sliver: k = 0 | columns 0..31 | k = 1 | columns 0..31 | ...
            | s0 | s1 | s2 | DEPTH              past the edge: zeros
@@ -9561,13 +9582,13 @@ static void pe__pack(posenc_float *to, const posenc_float *b, ptrdiff_t b_row, p
 typedef struct pe__piece {
     int k;
     const posenc_float *a, *b, *base;
-    ptrdiff_t a_row, a_col, c_row, base_row;
-    posenc_float *c;
+    ptrdiff_t a_row, a_col, b_row, c_row, base_row;
+    posenc_float *keep, *c;
 } pe__piece;
 
 /* base: c itself when it is added to, else the bias, if there is one */
 static pe__piece pe__piece_of(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                              const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
+                              const posenc_float *b, ptrdiff_t b_row, posenc_float *c, ptrdiff_t c_row,
                               const posenc_float *bias, int add)
 {
     pe__piece x;
@@ -9576,6 +9597,8 @@ static pe__piece pe__piece_of(int k, const posenc_float *a, ptrdiff_t a_row, ptr
     x.a_row = a_row;
     x.a_col = a_col;
     x.b = b;
+    x.b_row = b_row;
+    x.keep = NULL;
     x.c = c;
     x.c_row = c_row;
     x.base = add ? c : bias;
@@ -9585,7 +9608,7 @@ static pe__piece pe__piece_of(int k, const posenc_float *a, ptrdiff_t a_row, ptr
 
 static void pe__tile_run(pe__tile *tile, const pe__piece *x)
 {
-    tile(x->k, x->a, x->a_row, x->a_col, x->b, x->c, x->c_row, x->base, x->base_row);
+    tile(x->k, x->a, x->a_row, x->a_col, x->b, x->b_row, x->keep, x->c, x->c_row, x->base, x->base_row);
 }
 
 /* A tile that hangs over the edge: whole in a corner of the stack, then the part that exists. Rows
@@ -9610,7 +9633,8 @@ static void pe__tile_edge(pe__tile *tile, const pe__piece *x, int rows, int colu
                 (x->base ? x->base[i * x->base_row + j] : 0) + whole[i * width + j];
 }
 
-/* all rows of a against one sliver of b: the large tile as long as it fits, then the small one */
+/* all rows of a against one sliver of b: the large tile as long as it fits, then the small one. What
+   the first one keeps of b, the others read.                                                     */
 static void pe__sliver_run(const pe__kernels *now, pe__piece x, int m, int columns, int width)
 {
     int narrow = width < now->columns;
@@ -9622,6 +9646,7 @@ static void pe__sliver_run(const pe__kernels *now, pe__piece x, int m, int colum
         x.a += rows * x.a_row;
         x.c += rows * x.c_row;
         if (x.base) x.base += rows * x.base_row;
+        if (x.keep) { x.b = x.keep; x.b_row = width; x.keep = NULL; }
     }
 }
 
@@ -9653,8 +9678,8 @@ static void pe__product_packed(posenc_float *c, ptrdiff_t c_row, int m, int n, i
         int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
         for (int p = 0; p < k; p += PE__DEPTH)
             pe__sliver_run(now, pe__piece_of(pe__min(PE__DEPTH, k - p), a + p * a_col, a_row, a_col,
-                                             packed + (size_t)j * k + (size_t)p * width, c + j, c_row,
-                                             NULL, add || p), m, columns, width);
+                                             packed + (size_t)j * k + (size_t)p * width, width, c + j,
+                                             c_row, NULL, add || p), m, columns, width);
     }
 }
 
@@ -9670,9 +9695,14 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
         int depth = pe__min(PE__DEPTH, k - p);
         for (int j = 0; j < n; j += now->columns) {
             int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
-            pe__pack(sliver, b + p * b_row + j * b_col, b_row, b_col, depth, columns, width);
-            pe__sliver_run(now, pe__piece_of(depth, a + p * a_col, a_row, a_col, sliver, c + j, c_row,
-                                             bias ? bias + j : NULL, add || p), m, columns, width);
+            int here = b_col == 1 && columns == width;              /* b may be read where it lies */
+            const posenc_float *from = b + p * b_row + j * b_col;
+            pe__piece x = pe__piece_of(depth, a + p * a_col, a_row, a_col, here ? from : sliver,
+                                       here ? b_row : width, c + j, c_row, bias ? bias + j : NULL,
+                                       add || p);
+            if (!here) pe__pack(sliver, from, b_row, b_col, depth, columns, width);
+            else if (m > now->rows[0]) x.keep = sliver;
+            pe__sliver_run(now, x, m, columns, width);
         }
         p += PE__DEPTH;
     } while (p < k);
@@ -9716,8 +9746,8 @@ typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
 
 static pe__shares pe__shares_of(int m, int n, int width, int threads, int unit)
 {
-    enum { ROWS = 480 };                                 /* unit: a multiple of the tile's rows */
-    int by_rows = m >= 4 * unit * threads, share = ROWS * (by_rows ? threads : 1);
+    enum { ROWS = 480, SOME = 96 };                       /* unit: the rows of a tile that is small */
+    int by_rows = m >= SOME * threads / 2, share = ROWS * (by_rows ? threads : 1);
     pe__shares x;
     x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
     x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + unit - 1) / unit) * unit;
@@ -9819,7 +9849,7 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
         pe__product_few(c, m, n, k, a, a_row, b, b_col, bias, add);
         return;
     }
-    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads, 12);
+    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads, PE__FEW_ROWS);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
         int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
@@ -9889,10 +9919,11 @@ PE__TILE_BF16(pe__tile_bf16_41, 4, 1)
     if (base) PE__AMX_LOAD(t, base + (i) * base_row + (j), base_row);                              \
     else      PE__AMX_ZERO(t); } while (0)
 PE__AMX_TARGET static void pe__tile_amx(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a_col,
-                                        const posenc_float *b, posenc_float *c, ptrdiff_t c_row,
-                                        const posenc_float *base, ptrdiff_t base_row)
+                                        const posenc_float *b, ptrdiff_t b_row, posenc_float *keep,
+                                        posenc_float *c, ptrdiff_t c_row, const posenc_float *base,
+                                        ptrdiff_t base_row)
 {
-    (void)a_col;
+    (void)a_col, (void)keep;                             /* rows of words, and b is always packed */
     PE__AMX_START(0, 0, 0);
     PE__AMX_START(1, 0, 16);
     PE__AMX_START(2, 16, 0);
@@ -9900,8 +9931,8 @@ PE__AMX_TARGET static void pe__tile_amx(int k, const posenc_float *a, ptrdiff_t 
     for (int p = 0; p < k; p += 16) {                       /* k is a multiple of 16: zeros behind */
         PE__AMX_LOAD(4, a + p, a_row);
         PE__AMX_LOAD(5, a + p + 16 * a_row, a_row);
-        PE__AMX_LOAD(6, b + (ptrdiff_t)p * 32, 32);
-        PE__AMX_LOAD(7, b + (ptrdiff_t)p * 32 + 16, 32);
+        PE__AMX_LOAD(6, b + p * b_row, b_row);
+        PE__AMX_LOAD(7, b + p * b_row + 16, b_row);
         PE__AMX_DOT(0, 4, 6);
         PE__AMX_DOT(1, 4, 7);
         PE__AMX_DOT(2, 5, 6);
@@ -10033,8 +10064,8 @@ static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_
         for (int j = 0; j < n; j += now->columns) {
             const float *sliver = b + (size_t)j * pairs + (size_t)p * now->columns;
             pe__sliver_run(now, pe__piece_of(pe__min(PE__DEPTH, pairs - p), a + p,
-                                             pairs + PE__BF16_APART, 1, sliver, c + j, c_row,
-                                             bias ? bias + j : NULL, add || p),
+                                             pairs + PE__BF16_APART, 1, sliver, now->columns, c + j,
+                                             c_row, bias ? bias + j : NULL, add || p),
                            m, pe__min(now->columns, n - j), now->columns);
         }
     if (amx) pe__amx_end();
@@ -10082,7 +10113,7 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
     posenc_float *own = scratch + (size_t)m * width;
     const pe__kernels *now = pe__bf16_now();
     if (now && m > 0 && n > 0 && k > 0) {
-        pe__shares x = pe__shares_of(m, n, 32, threads, now->rows[0]);
+        pe__shares x = pe__shares_of(m, n, 32, threads, now->rows[now->rows[0] == 12]);
         const posenc_float *packed = ready ? ready : own;
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < runs + slivers; u++) {

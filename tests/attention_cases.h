@@ -142,6 +142,12 @@ static const attention_case attention_cases[] = {
     { .name = "across_tiles",       .Tq = 70, .Tk = 135, .H = 2, .Hk = 1, .D = 6, .causal = 1,
       .window = 90, .padding = 1, .past = 40, .future = 3, .row_bias = 1, .turns = POSENC_HALF,
       .dropout = 0.1 },
+    /* keys 0..127 are seen by nobody, in whole tiles; heads as wide as a tile of the product */
+    { .name = "unseen_tiles",       .Tq = 70, .Tk = 300, .H = 4, .Hk = 2, .D = 32, .causal = 1,
+      .window = 40 },
+    { .name = "unseen_queries",     .Tq = 150, .Tk = 70, .H = 2, .Hk = 1, .D = 16, .causal = 1 },
+    { .name = "wide_window",        .Tq = 140, .Tk = 140, .H = 2, .Hk = 2, .D = 64, .window = 30,
+      .past = 12, .future = 9 },
 };
 enum { ATTENTION_CASES = sizeof attention_cases / sizeof *attention_cases };
 
