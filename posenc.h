@@ -1445,7 +1445,7 @@ typedef posenc_float pe__lanes;
 #define PE__COPY(NAME, ATTRIBUTE, PARAMETERS, BODY, ARGUMENTS) \
     PE__LOOPS PE__UNUSED ATTRIBUTE static void NAME PARAMETERS { BODY ARGUMENTS; }
 #define PE__STAMPED(NAME, PARAMETERS, ARGUMENTS)                                                   \
-    PE__INLINE void pe__##NAME##_body PARAMETERS;                                                  \
+    PE__LOOPS PE__INLINE void pe__##NAME##_body PARAMETERS;                                        \
     PE__COPY(pe__##NAME##_c,      ,           PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
     PE__COPY(pe__##NAME##_avx2,   PE__AVX2,   PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
     PE__COPY(pe__##NAME##_avx512, PE__AVX512, PARAMETERS, pe__##NAME##_body, ARGUMENTS)            \
@@ -1456,7 +1456,7 @@ typedef posenc_float pe__lanes;
         else if (tier == 1) pe__##NAME##_avx2 ARGUMENTS;                                           \
         else                pe__##NAME##_c ARGUMENTS;                                              \
     }                                                                                              \
-    PE__INLINE void pe__##NAME##_body PARAMETERS
+    PE__LOOPS PE__INLINE void pe__##NAME##_body PARAMETERS
 static int pe__tier(void);                                             /* 0 c, 1 avx2, 2 avx512 */
 #else
 #define PE__STAMPED(NAME, PARAMETERS, ARGUMENTS) \
@@ -1562,28 +1562,30 @@ POSENC_DEF void posenc_linear_forward(posenc_float *y, const posenc_float *x, co
 }
 
 /* sum[j] += x[0,j] + x[1,j] + ... with rows in order; a thread owns a stretch of columns */
-enum { PE__STRETCH = 64 };
-PE__STAMPED(add_stretch, (posenc_float *sum, const posenc_float *x, int R, int n, int width),
+enum { PE__STRETCH = 64, PE__COLUMNS = 32, PE__ACROSS = PE__COLUMNS / PE__EIGHT };
+PE__STAMPED(add_columns_of, (posenc_float *sum, const posenc_float *x, int R, int n), (sum, x, R, n))
+{
+    pe__lanes acc[PE__ACROSS];
+    memset(acc, 0, sizeof acc);
+    for (int r = 0; r < R; r++, x += n)
+        for (int v = 0; v < PE__ACROSS; v++) acc[v] += *(const pe__lanes *)(x + v * PE__EIGHT);
+    for (int v = 0; v < PE__ACROSS; v++) *(pe__lanes *)(sum + v * PE__EIGHT) += acc[v];
+}
+PE__STAMPED(add_some_columns, (posenc_float *sum, const posenc_float *x, int R, int n, int width),
             (sum, x, R, n, width))
 {
-    posenc_float acc[PE__STRETCH] = {0};
-    if (width == PE__STRETCH) {                         /* the usual case, known to the compiler */
-        for (int r = 0; r < R; r++)
-            PE__EACH for (int j = 0; j < PE__STRETCH; j++) acc[j] += x[(size_t)r * n + j];
-    } else {
-        for (int r = 0; r < R; r++)
-            PE__EACH for (int j = 0; j < width; j++) acc[j] += x[(size_t)r * n + j];
-    }
+    posenc_float acc[PE__COLUMNS] = {0};
+    for (int r = 0; r < R; r++, x += n)
+        PE__EACH for (int j = 0; j < width; j++) acc[j] += x[j];
     for (int j = 0; j < width; j++) sum[j] += acc[j];
 }
 
 static void pe__add_columns(posenc_float *sum, const posenc_float *x, int R, int n)
 {
-    int stretches = (n + PE__STRETCH - 1) / PE__STRETCH;
-    PE__PARALLEL
-    for (int s = 0; s < stretches; s++) {
-        int j = s * PE__STRETCH;
-        pe__add_stretch(sum + j, x + j, R, n, pe__min(PE__STRETCH, n - j));
+    PE__PARALLEL_IF((double)R * n > 1e4)
+    for (int j = 0; j < n; j += PE__COLUMNS) {
+        if (n - j >= PE__COLUMNS) pe__add_columns_of(sum + j, x + j, R, n);
+        else                      pe__add_some_columns(sum + j, x + j, R, n, n - j);
     }
 }
 
@@ -1756,8 +1758,8 @@ PE__STAMPED(layernorm_row, (posenc_float *y, posenc_float *mean, posenc_float *r
 {
     posenc_float m = pe__sum(x, n) / PE__F(n);
     posenc_float r = 1 / PE__SQRT(pe__squares_about(m, x, n) / PE__F(n) + PE__F(eps));
-    PE__EACH for (int i = 0; i < n; i++) y[i] = gain[i] * (x[i] - m) * r;
-    if (bias) PE__EACH for (int i = 0; i < n; i++) y[i] += bias[i];
+    if (bias) PE__EACH for (int i = 0; i < n; i++) y[i] = gain[i] * (x[i] - m) * r + bias[i];
+    else      PE__EACH for (int i = 0; i < n; i++) y[i] = gain[i] * (x[i] - m) * r;
     *mean = m;
     *rstd = r;
 }
@@ -1772,30 +1774,52 @@ POSENC_DEF void posenc_layernorm_forward(posenc_float *y, posenc_float *mean, po
                           n);
 }
 
-/* dgain_j += sum over rows of dy z, z = (x - mean) rstd, mean NULL meaning 0: for both norms */
-PE__STAMPED(gain_stretch, (posenc_float *dgain, const posenc_float *dy, const posenc_float *mean,
-                           const posenc_float *rstd, const posenc_float *x, int R, int n,
-                           int width),
+/* dgain_j += sum over rows of dy z, z = (x - mean) rstd, mean NULL meaning 0: for both norms; dbias as
+   pe__add_columns, on the same way down the rows. dbias may be NULL; so may dgain, when dbias is not. */
+PE__STAMPED(norm_columns, (posenc_float *dgain, posenc_float *dbias, const posenc_float *dy,
+                           const posenc_float *mean, const posenc_float *rstd, const posenc_float *x,
+                           int R, int n), (dgain, dbias, dy, mean, rstd, x, R, n))
+{
+    pe__lanes g[PE__ACROSS], b[PE__ACROSS];
+    memset(g, 0, sizeof g);
+    memset(b, 0, sizeof b);
+    for (int r = 0; r < R; r++, dy += n, x += n) {
+        posenc_float m = mean ? mean[r] : 0, scale = rstd[r];
+        for (int v = 0; v < PE__ACROSS; v++) {
+            pe__lanes d = *(const pe__lanes *)(dy + v * PE__EIGHT);
+            g[v] += d * (*(const pe__lanes *)(x + v * PE__EIGHT) - m) * scale;
+            b[v] += d;
+        }
+    }
+    for (int v = 0; v < PE__ACROSS; v++) {
+        if (dgain) *(pe__lanes *)(dgain + v * PE__EIGHT) += g[v];
+        if (dbias) *(pe__lanes *)(dbias + v * PE__EIGHT) += b[v];
+    }
+}
+PE__STAMPED(gain_some_columns, (posenc_float *dgain, const posenc_float *dy, const posenc_float *mean,
+                                const posenc_float *rstd, const posenc_float *x, int R, int n,
+                                int width),
             (dgain, dy, mean, rstd, x, R, n, width))
 {
-    posenc_float acc[PE__STRETCH] = {0};
-    for (int r = 0; r < R; r++) {
-        const posenc_float *dyr = dy + (size_t)r * n, *xr = x + (size_t)r * n;
+    posenc_float acc[PE__COLUMNS] = {0};
+    for (int r = 0; r < R; r++, dy += n, x += n) {
         posenc_float m = mean ? mean[r] : 0, scale = rstd[r];
-        PE__EACH for (int j = 0; j < width; j++) acc[j] += dyr[j] * (xr[j] - m) * scale;
+        PE__EACH for (int j = 0; j < width; j++) acc[j] += dy[j] * (x[j] - m) * scale;
     }
     for (int j = 0; j < width; j++) dgain[j] += acc[j];
 }
 
-static void pe__norm_gain_backward(posenc_float *dgain, const posenc_float *dy,
-                                   const posenc_float *mean, const posenc_float *rstd,
-                                   const posenc_float *x, int R, int n)
+static void pe__norm_columns_backward(posenc_float *dgain, posenc_float *dbias, const posenc_float *dy,
+                                      const posenc_float *mean, const posenc_float *rstd,
+                                      const posenc_float *x, int R, int n)
 {
-    int stretches = (n + PE__STRETCH - 1) / PE__STRETCH;
-    PE__PARALLEL
-    for (int s = 0; s < stretches; s++) {
-        int j = s * PE__STRETCH;
-        pe__gain_stretch(dgain + j, dy + j, mean, rstd, x + j, R, n, pe__min(PE__STRETCH, n - j));
+    if (!dgain && !dbias) return;
+    PE__PARALLEL_IF((double)R * n > 1e4)
+    for (int j = 0; j < n; j += PE__COLUMNS) {
+        posenc_float *g = dgain ? dgain + j : NULL, *b = dbias ? dbias + j : NULL;
+        if (n - j >= PE__COLUMNS) { pe__norm_columns(g, b, dy + j, mean, rstd, x + j, R, n); continue; }
+        if (g) pe__gain_some_columns(g, dy + j, mean, rstd, x + j, R, n, n - j);
+        if (b) pe__add_some_columns(b, dy + j, R, n, n - j);
     }
 }
 
@@ -1837,8 +1861,7 @@ POSENC_DEF void posenc_layernorm_backward(posenc_float *dx, posenc_float *dgain,
                                           const posenc_float *x, const posenc_float *gain, int R,
                                           int n)
 {
-    if (dgain) pe__norm_gain_backward(dgain, dy, mean, rstd, x, R, n);
-    if (dbias) pe__add_columns(dbias, dy, R, n);
+    pe__norm_columns_backward(dgain, dbias, dy, mean, rstd, x, R, n);
     PE__PARALLEL
     for (int r = 0; r < R; r++)
         pe__layernorm_row_backward(dx + (size_t)r * n, dy + (size_t)r * n, mean[r], rstd[r],
@@ -1884,7 +1907,7 @@ POSENC_DEF void posenc_rmsnorm_backward(posenc_float *dx, posenc_float *dgain,
                                         const posenc_float *x, const posenc_float *gain, int R,
                                         int n)
 {
-    if (dgain) pe__norm_gain_backward(dgain, dy, NULL, r, x, R, n);
+    pe__norm_columns_backward(dgain, NULL, dy, NULL, r, x, R, n);
     PE__PARALLEL
     for (int i = 0; i < R; i++)
         pe__rmsnorm_row_backward(dx + (size_t)i * n, dy + (size_t)i * n, r[i], x + (size_t)i * n,
@@ -2132,10 +2155,11 @@ POSENC_DEF void posenc_residual(posenc_float *y, const posenc_float *a, const po
    may share an id, so a thread owns a stretch of channels, not of rows, and takes the rows in
    order.                                                                                         */
 
-PE__STAMPED(add_scaled, (posenc_float *y, const posenc_float *x, posenc_float scale, int n),
-            (y, x, scale, n))
+PE__STAMPED(add_scaled, (posenc_float *y, const posenc_float *x, posenc_float scale, int n, int add),
+            (y, x, scale, n, add))
 {
-    PE__EACH for (int i = 0; i < n; i++) y[i] += scale * x[i];
+    if (add) PE__EACH for (int i = 0; i < n; i++) y[i] += scale * x[i];
+    else     PE__EACH for (int i = 0; i < n; i++) y[i] = scale * x[i];
 }
 
 POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const posenc_float *table,
@@ -2145,8 +2169,8 @@ POSENC_DEF void posenc_embedding_forward(posenc_float *x, const int *id, const p
     for (int r = 0; r < R; r++) {
         posenc_float *xr = x + (size_t)r * C;
         int known = id[r] >= 0 && id[r] < rows;
-        if (!add) memset(xr, 0, (size_t)C * sizeof *xr);
-        if (known) pe__add_scaled(xr, table + (size_t)id[r] * C, PE__F(scale), C);
+        if (known)     pe__add_scaled(xr, table + (size_t)id[r] * C, PE__F(scale), C, add);
+        else if (!add) memset(xr, 0, (size_t)C * sizeof *xr);
     }
 }
 
@@ -2161,7 +2185,7 @@ POSENC_DEF void posenc_embedding_backward(posenc_float *dtable, const posenc_flo
         for (int r = 0; r < R; r++) {
             if (id[r] < 0 || id[r] >= rows) continue;
             pe__add_scaled(dtable + (size_t)id[r] * C + c0, dx + (size_t)r * C + c0, PE__F(scale),
-                           c1 - c0);
+                           c1 - c0, 1);
         }
     }
 }
@@ -6809,6 +6833,13 @@ static void pe__drop(posenc_model *m, posenc_float *x, size_t width, posenc_drop
 {
     if (d.rate > 0) m->ops->dropout_apply(x, x, (size_t)m->B * m->T * width, d);
 }
+/* dy behind a branch's last dropout, in room if anything was dropped: dy goes on along the residual */
+static const posenc_float *pe__drop_apart(posenc_model *m, posenc_float *room, const posenc_float *dy,
+                                          posenc_dropout d)
+{
+    if (d.rate > 0) m->ops->dropout_apply(room, dy, (size_t)m->B * m->T * m->c.channels, d);
+    return d.rate > 0 ? room : dy;
+}
 
 static posenc_float *pe__data(const posenc_tensor *t) { return t ? t->data : NULL; }
 static posenc_float *pe__grad(const posenc_tensor *t) { return t && !t->frozen ? t->grad : NULL; }
@@ -7209,9 +7240,10 @@ static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, 
              pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
 }
 
-/* dx = gradient of the branch's input x, from dy = gradient of its output; dy is overwritten */
+/* dx = gradient of the branch's input x, from dy = gradient of its output */
 static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, int layer,
-                                          posenc_float *dx, posenc_float *dy, const posenc_float *x)
+                                          posenc_float *dx, const posenc_float *dy,
+                                          const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[layer];
@@ -7221,8 +7253,8 @@ static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, in
     posenc_float *da = dx;                                 /* its room is free until the very end */
     if (pe__turn_scale(m, layer)) pe__fill_turns(m, layer);
     if (m->biased_by_layer) { pe__fill_bias(m, layer); pe__clear_bias_gradient(m); }
-    pe__drop(m, dy, (size_t)m->c.channels,
-             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION, (size_t)m->c.channels));
+    dy = pe__drop_apart(m, m->w.t1, dy, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_ATTENTION,
+                                                 (size_t)m->c.channels));
     pe__linear_backward(m, da, dy, s->a->data, w->o, w->o_bias, 0);
     m->ops->attention_backward(pe__view(m, m->w.dq, H), pe__view(m, m->w.dk, Hk),
                                pe__view(m, m->w.dv, Hk), m->biased ? m->w.dbias : NULL,
@@ -7258,13 +7290,13 @@ static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc
 }
 
 static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int layer, posenc_float *dx,
-                                    posenc_float *dy, const posenc_float *x)
+                                    const posenc_float *dy, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[layer];
     size_t n = (size_t)m->B * m->T * m->c.hidden;
-    pe__drop(m, dy, (size_t)m->c.channels,
-             pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
+    dy = pe__drop_apart(m, m->w.t1, dy, pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP,
+                                                 (size_t)m->c.channels));
     pe__linear_backward(m, m->w.df, dy, s->act->data, w->down, w->down_bias, 0);
     pe__drop(m, m->w.df, (size_t)m->c.hidden,
              pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
@@ -7377,9 +7409,9 @@ static double pe__head_run(posenc_model *m, const posenc_batch *b, posenc_float 
 }
 
 /* ---- [7.8] backward: the same list upside down --------------------------------------------------
-   dx is the gradient of the residual stream. Each branch takes a copy of it, and what comes out
-   of the branch's far end is added back: that sum is why gradients reach the first layer of a
-   deep model.                                                                                    */
+   dx is the gradient of the residual stream. Each branch reads it, and what comes out of the
+   branch's far end is added to it: that sum is why gradients reach the first layer of a deep
+   model.                                                                                         */
 
 static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
@@ -7390,21 +7422,23 @@ static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, co
     const posenc_float *h1 = s->h1->data, *mid = s->mid->data, *h2 = s->h2->data;
     int post = m->c.norm_place == POSENC_POST_NORM;
     if (post) pe__norm_backward(m, dx, dx, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
-    m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
-    pe__mlp_branch_backward(m, p, layer, t2, t1, post ? mid : h2);
+    pe__mlp_branch_backward(m, p, layer, t2, dx, post ? mid : h2);
     if (!post)
         pe__norm_backward(m, t2, t2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2,
                           w->norm2_bias);
     if (m->c.parallel) m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);       /* as it came in */
     m->ops->residual(dx, dx, t2, n);
     if (post) pe__norm_backward(m, dx, dx, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
-    if (!m->c.parallel) m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);
-    pe__attention_branch_backward(m, p, layer, t2, t1, post ? x : h1);
+    pe__attention_branch_backward(m, p, layer, t2, m->c.parallel ? t1 : dx, post ? x : h1);
     if (!post) pe__norm_backward(m, t2, t2, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
     m->ops->residual(dx, dx, t2, n);
 }
 
-/* from the gradient of what the head read (in w.t2) to all the rest */
+/* where the gradient of what the head read goes, and from there to all the rest */
+static posenc_float *pe__head_gradient(const posenc_model *m)
+{
+    return m->saved.pooled ? m->w.t2 : m->w.dx;
+}
 static void pe__run_backward(posenc_model *m, const pe__pass *p)
 {
     int R = m->B * m->T, C = m->c.channels, L = m->c.layers;
@@ -7412,8 +7446,8 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
     pe__top_saved *s = &m->saved;
     posenc_float *dx = m->w.dx;
     pe__clear_bias_gradient(m);
-    if (s->pooled) m->ops->pool_backward(dx, m->w.t2, m->padded ? m->in.keep : NULL, m->B, m->T, C);
-    else           m->ops->copy(m->ops->user, dx, m->w.t2, (size_t)R * C * sizeof *dx);
+    if (s->pooled)
+        m->ops->pool_backward(dx, pe__head_gradient(m), m->padded ? m->in.keep : NULL, m->B, m->T, C);
     if (s->last)
         pe__norm_backward(m, dx, dx, s->mean, s->rstd, m->kept[L - 1].x->data, w->norm,
                           w->norm_bias);
@@ -7452,7 +7486,7 @@ static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *los
     p.first_sample = b->first_sample;
     before = pe__enter(m);
     pe__run_forward(m, &p);
-    if (loss) *loss = pe__head_run(m, b, train ? m->w.t2 : NULL);
+    if (loss) *loss = pe__head_run(m, b, train ? pe__head_gradient(m) : NULL);
     if (train && *loss - *loss == 0) pe__run_backward(m, &p);
     pe__leave(before);
     status = pe__sync(m, why);
@@ -8394,15 +8428,34 @@ typedef struct pe__adam_numbers {              /* what the formula needs of them
     posenc_float gs, keep, couple;             /* scale of g; decay as in AdamW, as in Adam       */
 } pe__adam_numbers;
 
-PE__STAMPED(adam, (posenc_float *w, posenc_float *m, posenc_float *v, const posenc_float *g,
-                   const pe__adam_numbers *numbers, int n), (w, m, v, g, numbers, n))
+/* A loop with sqrtf in it is not widened, because sqrtf may set errno; so roots are taken in between,
+   a stretch at a time [11.3].                                                                    */
+static void pe__roots(posenc_float *y, const posenc_float *x, int n);
+PE__STAMPED(adam_moments, (posenc_float *m, posenc_float *v, const posenc_float *w, const posenc_float *g,
+                           const pe__adam_numbers *a, int n), (m, v, w, g, a, n))
 {
-    const pe__adam_numbers a = *numbers;
-    for (int i = 0; i < n; i++) {
-        posenc_float d = a.gs * g[i] + a.couple * w[i];
-        m[i] = a.f1 * m[i] + a.n1 * d;
-        v[i] = a.f2 * v[i] + a.n2 * d * d;
-        w[i] = a.keep * w[i] - a.step * m[i] / (PE__SQRT(v[i]) * a.root + a.eps);
+    PE__EACH for (int i = 0; i < n; i++) {
+        posenc_float d = a->gs * g[i] + a->couple * w[i];
+        m[i] = a->f1 * m[i] + a->n1 * d;
+        v[i] = a->f2 * v[i] + a->n2 * d * d;
+    }
+}
+PE__STAMPED(adam_step, (posenc_float *w, const posenc_float *m, const posenc_float *root,
+                        const pe__adam_numbers *a, int n), (w, m, root, a, n))
+{
+    PE__EACH for (int i = 0; i < n; i++)
+        w[i] = a->keep * w[i] - a->step * m[i] / (root[i] * a->root + a->eps);
+}
+static void pe__adam(posenc_float *w, posenc_float *m, posenc_float *v, const posenc_float *g,
+                     const pe__adam_numbers *a, int n)
+{
+    enum { SOME = 256 };
+    posenc_float root[SOME];
+    for (int i = 0; i < n; i += SOME) {
+        int some = pe__min(SOME, n - i);
+        pe__adam_moments(m + i, v + i, w + i, g + i, a, some);
+        pe__roots(root, v + i, some);
+        pe__adam_step(w + i, m + i, root, a, some);
     }
 }
 
@@ -9243,12 +9296,14 @@ typedef void pe__tile(int k, const posenc_float *a, ptrdiff_t a_row, ptrdiff_t a
 enum { PE__AT_ONCE = 64 };
 typedef void pe__random(uint32_t words[PE__AT_ONCE], uint64_t seed, uint32_t step, uint32_t site,
                         uint64_t block);
+typedef void pe__root(posenc_float y[PE__AT_ONCE], const posenc_float x[PE__AT_ONCE]);
 
 typedef struct pe__kernels {
     const char *name;
     pe__tile *tile[2][2];                   /* many rows or few, `columns` wide or half of that   */
     int rows[2], columns;
     pe__random *random;
+    pe__root *root;
 } pe__kernels;
 
 /* ---- [11] kernels ---------------------------------------------------------------------------- */
@@ -9448,21 +9503,43 @@ PE__AVX512 static void pe__random_avx512(uint32_t words[PE__AT_ONCE], uint64_t s
 }
 #endif
 
+static PE__UNUSED void pe__root_c(posenc_float y[PE__AT_ONCE], const posenc_float x[PE__AT_ONCE])
+{
+    for (int i = 0; i < PE__AT_ONCE; i++) y[i] = PE__SQRT(x[i]);
+}
+#ifdef PE__X86
+PE__AVX2 static void pe__root_avx2(float y[PE__AT_ONCE], const float x[PE__AT_ONCE])
+{
+    for (int i = 0; i < PE__AT_ONCE; i += 8) _mm256_storeu_ps(y + i, _mm256_sqrt_ps(_mm256_loadu_ps(x + i)));
+}
+PE__AVX512 static void pe__root_avx512(float y[PE__AT_ONCE], const float x[PE__AT_ONCE])
+{
+    for (int i = 0; i < PE__AT_ONCE; i += 16)
+        _mm512_storeu_ps(y + i, _mm512_maskz_sqrt_ps(0xFFFF, _mm512_loadu_ps(x + i)));
+}
+#endif
+#ifdef PE__ARM
+static void pe__root_neon(float y[PE__AT_ONCE], const float x[PE__AT_ONCE])
+{
+    for (int i = 0; i < PE__AT_ONCE; i += 4) vst1q_f32(y + i, vsqrtq_f32(vld1q_f32(x + i)));
+}
+#endif
+
 /* ---- [11.3] the tiers ------------------------------------------------------------------------ */
 
 static const pe__kernels pe__tiers[] = {                       /* from the slowest to the fastest */
     { "c", { { pe__tile_c_42, pe__tile_c_41 }, { pe__tile_c_12, pe__tile_c_11 } },
-      { 4, 1 }, PE__C_COLUMNS, pe__random_c },
+      { 4, 1 }, PE__C_COLUMNS, pe__random_c, pe__root_c },
 #ifdef PE__X86
     { "avx2", { { pe__tile_avx2_62, pe__tile_avx2_61 }, { pe__tile_avx2_22, pe__tile_avx2_21 } },
-      { 6, 2 }, 16, pe__random_avx2 },
+      { 6, 2 }, 16, pe__random_avx2, pe__root_avx2 },
     { "avx512", { { pe__tile_avx512_c2, pe__tile_avx512_c1 },
                   { pe__tile_avx512_42, pe__tile_avx512_41 } },
-      { 12, 4 }, 32, pe__random_avx512 },
+      { 12, 4 }, 32, pe__random_avx512, pe__root_avx512 },
 #endif
 #ifdef PE__ARM
     { "neon", { { pe__tile_neon_64, pe__tile_neon_62 }, { pe__tile_neon_24, pe__tile_neon_22 } },
-      { 6, 2 }, 16, pe__random_c },
+      { 6, 2 }, 16, pe__random_c, pe__root_neon },
 #endif
 };
 enum {
@@ -9512,6 +9589,14 @@ static void pe__random_words(uint32_t *words, size_t n, const posenc_dropout *ho
     pe__random *random = pe__kernels_now()->random;
     for (size_t at = 0; at < n; at += PE__AT_ONCE)
         random(words + at, how->seed, how->step, how->site, block + at / 4);
+}
+
+static void pe__roots(posenc_float *y, const posenc_float *x, int n)
+{
+    pe__root *root = pe__kernels_now()->root;
+    int i = 0;
+    for (; i <= n - PE__AT_ONCE; i += PE__AT_ONCE) root(y + i, x + i);
+    for (; i < n; i++) y[i] = PE__SQRT(x[i]);
 }
 
 POSENC_DEF const char *posenc_cpu_tier(void) { return pe__kernels_now()->name; }
@@ -9946,9 +10031,9 @@ PE__AMX_TARGET static void pe__tile_amx(int k, const posenc_float *a, ptrdiff_t 
 
 static const pe__kernels pe__bf16_units[] = {
     { "avx512_bf16", { { pe__tile_bf16_c2, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
-      { 12, 4 }, 32, pe__random_c },
+      { 12, 4 }, 32, pe__random_c, pe__root_c },
     { "amx", { { pe__tile_amx, pe__tile_bf16_c1 }, { pe__tile_bf16_42, pe__tile_bf16_41 } },
-      { 32, 4 }, 32, pe__random_c }
+      { 32, 4 }, 32, pe__random_c, pe__root_c }
 };
 
 /* Each thread says how large its registers are to be: palette 1, all of 16 rows of 64 bytes.     */
