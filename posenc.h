@@ -2291,9 +2291,9 @@ POSENC_DEF void posenc_crossentropy(posenc_float *loss, posenc_float *dlogits,
                                        logits + (size_t)r * V, target[r], scale, V);
 }
 
-static int pe__head_chunk(int R, int V)     /* rows at a time: 16 MB of logits, 256 rows at least */
+static int pe__head_chunk(int R, int V)     /* rows at a time: 16 MB of logits, 512 rows at least */
 {
-    return pe__min(R, pe__clamp((1 << 22) / pe__max(1, V), 256, 1024));
+    return pe__min(R, pe__clamp((1 << 22) / pe__max(1, V), 512, 1024));
 }
 
 POSENC_DEF size_t posenc_head_scratch(int R, int V) { return (size_t)pe__head_chunk(R, V) * V; }
@@ -9624,7 +9624,7 @@ POSENC_DEF int posenc_use_tier(const char *name)
            |    |    |    |     The depth is the same in every tier: it decides in which order
            +----+----+----+     partial sums meet c.                                              */
 
-enum { PE__DEPTH = 192 };
+enum { PE__DEPTH = 192, PE__BF16_DEPTH = 512 };                                           /* [11.5] */
 
 /* four columns j of a transposed b, whose numbers lie side by side along p: squares of four by four */
 static void pe__pack_four(posenc_float *to, const posenc_float *b, ptrdiff_t b_col, int depth,
@@ -9700,11 +9700,11 @@ static void pe__tile_run(pe__tile *tile, const pe__piece *x)
    of a past the end may not be read, so the rows there are get copied.                           */
 static void pe__tile_edge(pe__tile *tile, const pe__piece *x, int rows, int columns, int width)
 {
-    posenc_float whole[PE__FEW_ROWS * PE__TILE_COLUMNS] = {0}, some[PE__FEW_ROWS * PE__DEPTH] = {0};
+    posenc_float whole[PE__FEW_ROWS * PE__TILE_COLUMNS], some[PE__FEW_ROWS * PE__BF16_DEPTH];
     pe__piece all = *x;
     for (int p = 0; p < x->k; p++)
-        for (int i = 0; i < rows; i++)
-            some[p * PE__FEW_ROWS + i] = x->a[i * x->a_row + p * x->a_col];
+        for (int i = 0; i < PE__FEW_ROWS; i++)
+            some[p * PE__FEW_ROWS + i] = i < rows ? x->a[i * x->a_row + p * x->a_col] : 0;
     all.a = some;
     all.a_row = 1;
     all.a_col = PE__FEW_ROWS;
@@ -9773,24 +9773,24 @@ static void pe__product_block(posenc_float *c, ptrdiff_t c_row, int m, int n, in
                               const posenc_float *b, ptrdiff_t b_row, ptrdiff_t b_col,
                               const posenc_float *bias, int add)
 {
+    enum { STAYS = 1 << 17 };                     /* so many numbers of a stay in the second cache */
     const pe__kernels *now = pe__kernels_now();
     posenc_float sliver[PE__DEPTH * PE__TILE_COLUMNS];
-    int p = 0;
-    do {                                                    /* once even for k = 0: c = bias or 0 */
-        int depth = pe__min(PE__DEPTH, k - p);
-        for (int j = 0; j < n; j += now->columns) {
-            int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
-            int here = b_col == 1 && columns == width;              /* b may be read where it lies */
-            const posenc_float *from = b + p * b_row + j * b_col;
-            pe__piece x = pe__piece_of(depth, a + p * a_col, a_row, a_col, here ? from : sliver,
-                                       here ? b_row : width, c + j, c_row, bias ? bias + j : NULL,
-                                       add || p);
-            if (!here) pe__pack(sliver, from, b_row, b_col, depth, columns, width);
-            else if (m > now->rows[0]) x.keep = sliver;
-            pe__sliver_run(now, x, m, columns, width);
-        }
-        p += PE__DEPTH;
-    } while (p < k);
+    int slivers = (n + now->columns - 1) / now->columns;
+    int depths = pe__max(1, (k + PE__DEPTH - 1) / PE__DEPTH);         /* k = 0 once: c = bias or 0 */
+    int deep_first = (double)m * k <= STAYS;                              /* c is then visited once */
+    for (int u = 0; u < slivers * depths; u++) {
+        int p = (deep_first ? u % depths : u / slivers) * PE__DEPTH, depth = pe__min(PE__DEPTH, k - p);
+        int j = (deep_first ? u / depths : u % slivers) * now->columns;
+        int columns = pe__min(now->columns, n - j), width = pe__sliver_width(now, columns);
+        int here = b_col == 1 && columns == width;                  /* b may be read where it lies */
+        const posenc_float *from = b + p * b_row + j * b_col;
+        pe__piece x = pe__piece_of(depth, a + p * a_col, a_row, a_col, here ? from : sliver,
+                                   here ? b_row : width, c + j, c_row, bias ? bias + j : NULL, add || p);
+        if (!here) pe__pack(sliver, from, b_row, b_col, depth, columns, width);
+        else if (m > now->rows[0]) x.keep = sliver;
+        pe__sliver_run(now, x, m, columns, width);
+    }
 }
 
 #ifdef POSENC_CBLAS
@@ -9832,7 +9832,7 @@ typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
 static pe__shares pe__shares_of(int m, int n, int width, int threads, int unit)
 {
     enum { ROWS = 480, SOME = 96 };                       /* unit: the rows of a tile that is small */
-    int by_rows = m >= SOME * threads / 2, share = ROWS * (by_rows ? threads : 1);
+    int by_rows = m >= SOME * threads / 2 && n <= 4 * m, share = ROWS * (by_rows ? threads : 1);
     pe__shares x;
     x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
     x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + unit - 1) / unit) * unit;
@@ -10145,10 +10145,10 @@ static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_
 {
     int pairs = pe__bf16_pairs(k), amx = now == &pe__bf16_units[1];
     if (amx) pe__amx_begin();
-    for (int p = 0; p < pairs; p += PE__DEPTH)
+    for (int p = 0; p < pairs; p += PE__BF16_DEPTH)
         for (int j = 0; j < n; j += now->columns) {
             const float *sliver = b + (size_t)j * pairs + (size_t)p * now->columns;
-            pe__sliver_run(now, pe__piece_of(pe__min(PE__DEPTH, pairs - p), a + p,
+            pe__sliver_run(now, pe__piece_of(pe__min(PE__BF16_DEPTH, pairs - p), a + p,
                                              pairs + PE__BF16_APART, 1, sliver, now->columns, c + j,
                                              c_row, bias ? bias + j : NULL, add || p),
                            m, pe__min(now->columns, n - j), now->columns);
