@@ -5044,7 +5044,7 @@ static void pe__bias_forward(posenc_float *row, int b, int h, int i, int j0, int
 }
 
 /* padding keys and keys of other segments */
-static void pe__scores_hide(posenc_float *row, int b, int i, int j0, int count, const pe__sizes *n,
+static void pe__scores_thin(posenc_float *row, int b, int i, int j0, int count, const pe__sizes *n,
                             const posenc_attention *how)
 {
     for (int j = 0; j < count; j++) {
@@ -5073,7 +5073,7 @@ static void pe__scores(posenc_float *row, int b, int h, int i, int j0, int count
     for (int j = 0; j < pe__min(from - j0, count); j++) row[j] = -HUGE_VALF;
     for (int j = pe__max(0, to - j0); j < count; j++) row[j] = -HUGE_VALF;
     if (how->keep || (how->q_segment && how->k_segment))
-        pe__scores_hide(row, b, i, j0, count, n, how);
+        pe__scores_thin(row, b, i, j0, count, n, how);
 }
 
 /* the biases' share of the backward: dS of query i goes to the diagonal sums and to the caller */
@@ -9824,15 +9824,16 @@ static int pe__blas(posenc_float *c, int m, int n, int k, const posenc_float *a,
 
 /* Cuts c into blocks, each with one owner. The cut does not touch the order of any sum, so it may be as
    it likes: rows as long as every thread gets some, since a thread that works on the same rows in every
-   layer finds them in its own cache; otherwise columns. ROWS rows of a, PE__DEPTH deep, stay in the
-   second cache while all slivers of b pass by, also where rows lie a power of two apart and may use a
-   small part of it only.                                                                         */
+   layer finds them in its own cache; columns where there are many more of those. The rows of a block,
+   PE__DEPTH deep at most, stay in the second cache while all slivers of b pass by, also where they lie a
+   power of two apart and may use a small part of it only.                                        */
 typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
 
-static pe__shares pe__shares_of(int m, int n, int width, int threads, int unit)
+static pe__shares pe__shares_of(int m, int n, int k, int width, int threads, int unit)
 {
-    enum { ROWS = 480, SOME = 96 };                       /* unit: the rows of a tile that is small */
-    int by_rows = m >= SOME * threads / 2 && n <= 4 * m, share = ROWS * (by_rows ? threads : 1);
+    enum { ROWS = 480, SOME = 48 };                       /* unit: the rows of a tile that is small */
+    int by_rows = m >= SOME * threads && n <= 4 * m, rows = ROWS * PE__DEPTH / pe__clamp(k, 32, PE__DEPTH);
+    int share = rows * (by_rows ? threads : 1);
     pe__shares x;
     x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
     x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + unit - 1) / unit) * unit;
@@ -9934,7 +9935,7 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
         pe__product_few(c, m, n, k, a, a_row, b, b_col, bias, add);
         return;
     }
-    x = pe__shares_of(m, n, pe__kernels_now()->columns, threads, PE__FEW_ROWS);
+    x = pe__shares_of(m, n, k, pe__kernels_now()->columns, threads, PE__FEW_ROWS);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
         int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
@@ -10198,7 +10199,7 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
     posenc_float *own = scratch + (size_t)m * width;
     const pe__kernels *now = pe__bf16_now();
     if (now && m > 0 && n > 0 && k > 0) {
-        pe__shares x = pe__shares_of(m, n, 32, threads, now->rows[now->rows[0] == 12]);
+        pe__shares x = pe__shares_of(m, n, k, 32, threads, now->rows[now->rows[0] == 12]);
         const posenc_float *packed = ready ? ready : own;
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < runs + slivers; u++) {
