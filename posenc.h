@@ -3681,7 +3681,7 @@ static posenc_status pe__turn_check(posenc_spec *s, const posenc_shape *g, int m
                                     posenc_error *why)
 {
     const char *name = posenc_encoding_get(s->encoding)->name;
-    int width = s->over == POSENC_OVER_WIDTH ? g->C : g->D;
+    int width = s->over == POSENC_OVER_WIDTH ? g->H * g->D : g->D;
     posenc_status status = pe__layout_check(s, POSENC_HALF, 0, why);
     if (status != POSENC_OK) return status;
     pe__default(&s->base, 10000);
@@ -3831,7 +3831,7 @@ static posenc_status pe__scaling_check(posenc_spec *s, const posenc_shape *g, po
     if (s->scaling == POSENC_LONGROPE && s->attention == 0 && s->factor > 1 && s->original <= 1)
         return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=longrope divides by ln(original), and "
                         "original=%g; give attention=, or the length it was trained on", s->original);
-    if (s->scaling == POSENC_PROPORTIONAL && s->dim != (s->over == POSENC_OVER_WIDTH ? g->C : g->D))
+    if (s->scaling == POSENC_PROPORTIONAL && s->dim != (s->over == POSENC_OVER_WIDTH ? g->H * g->D : g->D))
         return pe__fail(why, POSENC_BAD_CONFIG, "rope:scaling=proportional counts pairs of the whole head, "
                         "and dim=%d leaves a part of %d out", s->dim, g->D);
     pe__default(&s->factor, 1);
@@ -7648,8 +7648,10 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
 /* ---- [7.10] generation --------------------------------------------------------------------------
    A causal model's token is the same whatever follows it, so its keys and values are computed once and
    kept. Keys are kept turned: a new token turns its own and leaves the others alone. To move a kept key
-   (context shift) or to give it other frequencies (two scalings of rope read the length) one more turn
-   is enough, R(now - before).
+   (context shift) or to give it other frequencies (two scalings of rope, dynamic and longrope, read the
+   length) one more turn is enough, R(now - before). What deeper layers made of the old frequencies stays
+   in their keys and values: there, a text that outgrows its length is not what a forward over the whole
+   of it would give.
 
         slot      0     1     2     3     4          each row ends at the same slot, so that a step of
         row 0   [pad] [pad]  the   cat   sat         the whole batch is one more slot; positions count
@@ -7657,6 +7659,7 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
 
 struct posenc_cache {
     posenc_model *m;
+    const posenc_backend *ops;                    /* m's, also when m is gone                     */
     int rows, slots, used, coming;                /* coming: slots that the running forward fills */
     posenc_float *k, *v;                          /* (layers, rows, slots, K), back end           */
     int *all_at;                                  /* (rows, used + coming), back end              */
@@ -7739,6 +7742,7 @@ POSENC_DEF posenc_status posenc_cache_create(posenc_cache **out, posenc_model *m
     if (!c) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for the tables of a cache");
     memset(c, 0, sizeof *c);
     c->m = m;
+    c->ops = m->ops;
     c->rows = rows;
     c->slots = slots;
     pe__cache_host(c, (char *)c + pe__cache_own(), rows, slots);
@@ -7757,7 +7761,7 @@ POSENC_DEF void posenc_cache_free(posenc_cache *c)
 {
     const posenc_backend *ops;
     if (!c) return;
-    ops = c->m->ops;
+    ops = c->ops;
     if (c->k) ops->release(ops->user, c->k);
     if (c->v) ops->release(ops->user, c->v);
     if (c->all_at) ops->release(ops->user, c->all_at);
@@ -7845,11 +7849,13 @@ static posenc_status pe__cache_turn(posenc_cache *c, const double *position, dou
     double *now = (double *)(void *)room, *before = now + doubles / 2;
     posenc_float *scale = (posenc_float *)(void *)(now + doubles), *host = scale + 2 * pairs;
     posenc_turns on_host = pe__turns(m, 0), on_device = pe__turns(m, 0);
+    int threads;
     if (!room) return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory to turn %d cached keys", c->used);
     on_host.rows = on_device.rows = c->used;
     on_host.row_b = on_device.row_b = 0;
     on_host.cosine = host;
     on_host.sine = host + table;
+    threads = pe__enter(m);
     for (int layer = 0; layer < m->c.layers; layer++) {
         posenc_rotation to, from;
         if (!pe__turning(m, layer)) continue;
@@ -7868,6 +7874,7 @@ static posenc_status pe__cache_turn(posenc_cache *c, const double *position, dou
             m->ops->turn(k, on_device);
         }
     }
+    pe__leave(threads);
     POSENC_FREE(room);
     return POSENC_OK;
 }

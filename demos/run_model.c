@@ -79,15 +79,17 @@ static int read_texts(texts *t, const settings *s, int vocab, kit_error *why)
 static int choose_room(session *s, kit_error *why)
 {
     posenc_config *c = &s->p.config;
-    int needed = s->in.longest + s->set->generate;
+    int more = s->set->generate ? s->set->generate - 1 : 0;     /* the last one is not read again */
+    int needed = s->in.longest + more;
     int fixed = s->p.family == POSENC_AS_BERT || s->p.family == POSENC_AS_GPT2;
     c->context = s->set->context ? s->set->context : needed ? needed : 1;
     c->batch = s->in.count ? s->in.count : 1;
     if (needed > c->context)
         return kit_fail(why, "%d tokens are needed, and --context is %d", needed, c->context);
     if (fixed && c->context > s->p.length)
-        return kit_fail(why, "%d tokens are needed, and the model has positions for %d", c->context,
-                        s->p.length);
+        return kit_fail(why, s->set->context ? "--context is %d, and the model has positions for %d"
+                                             : "%d tokens are needed, and the model has positions for %d",
+                        c->context, s->p.length);
     return 1;
 }
 
@@ -124,6 +126,13 @@ static int open_model(session *s, const char *folder, kit_error *why)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
+/* names of tensors that were not read: with --embed, whose output is numbers alone, as a warning */
+static void print_unused(const session *s, FILE *to)
+{
+    for (const char *at = s->unused.size ? s->unused.data : ""; *at; at += strcspn(at, "\n") + 1)
+        fprintf(to, "not used    %.*s\n", (int)strcspn(at, "\n"), at);
+}
+
 static void print_card(const session *s)
 {
     static const char *const norms[] = { "LayerNorm", "RMSNorm" };
@@ -151,8 +160,7 @@ static void print_card(const session *s)
         printf(", %.1f MB of cache",
                1e-6 * (double)posenc_cache_bytes(c, c->batch, c->context));
     printf("\n");
-    for (const char *at = s->unused.size ? s->unused.data : ""; *at; at += strcspn(at, "\n") + 1)
-        printf("not used    %.*s\n", (int)strcspn(at, "\n"), at);
+    print_unused(s, stdout);
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -180,11 +188,15 @@ static int show_logits(session *s, int row, kit_error *why)
     if (good && posenc_model_logits(s->m, z, s->in.length[row] - 1, 1, &said) != POSENC_OK)
         good = kit_fail(why, "%s", said.text);
     for (int i = 0; i < n && good; i++) {
-        int best = 0;
-        for (int v = 1; v < V; v++) if (z[v] > z[best]) best = v;
+        int best = -1;
+        for (int v = 0; v < V; v++) if (z[v] == z[v] && (best < 0 || z[v] > z[best])) best = v;
+        if (best < 0 || z[best] - z[best] != 0) {
+            good = i > 0 || kit_fail(why, "text %d: no logit is a finite number", row + 1);
+            break;
+        }
         if (i == 0) {
             top = z[best];
-            for (int v = 0; v < V; v++) sum += exp(z[v] - top);
+            for (int v = 0; v < V; v++) sum += z[v] == z[v] ? exp(z[v] - top) : 0;
             printf("\ntext %d: next token, logit, share\n", row + 1);
         }
         printf("  %8d  %9.4f  %5.1f %%\n", best, (double)z[best], 100 * exp(z[best] - top) / sum);
@@ -205,6 +217,9 @@ static int show_embedding(session *s, int row, kit_error *why)
     if (good) posenc_model_get(s->m, x, posenc_model_find(s->m, last)->data, (size_t)C * (size_t)T);
     for (int i = 0; i < C * T; i++) mean[i % C] += x[i] / T;
     for (int c = 0; c < C; c++) norm += mean[c] * mean[c];
+    if (good && !(norm > 0 && norm - norm == 0))
+        good = kit_fail(why, "text %d: the mean of its hidden states is %s", row + 1,
+                        norm == 0 ? "zero, and has no direction" : "not a finite number");
     for (int c = 0; c < C && good; c++) printf("%s%.7g", c ? " " : "", mean[c] / sqrt(norm));
     if (good) printf("\n");
     free(mean);
@@ -217,7 +232,7 @@ static int print_token(void *user, int row, int token)
     if (*(const int *)user == 1) printf(" %d", token);
     fflush(stdout);
     (void)row;
-    return 1;
+    return !ferror(stdout);                                              /* nobody reads any more */
 }
 
 static posenc_generation plan(const session *s, int *count)
@@ -283,7 +298,8 @@ static int run(session *s, const char *folder, kit_error *why)
     if ((set->logits || set->generate) && !s->p.has_logits)
         return kit_fail(why, "a model of type %s has no next token; --embed is for it", s->p.type);
     if (!choose_room(s, why) || !open_model(s, folder, why)) return 0;
-    if (!set->embed) print_card(s);
+    if (set->embed) print_unused(s, stderr);
+    else            print_card(s);
     for (int row = 0; row < s->in.count; row++) {
         if (set->logits && !show_logits(s, row, why)) return 0;
         if (set->embed && !show_embedding(s, row, why)) return 0;
@@ -334,5 +350,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < all.in.count; i++) free(all.in.token[i]);
     kit_text_free(&all.unused);
     posenc_model_free(all.m);
-    return good && fflush(stdout) == 0 ? DONE : FAILED;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "run_model: cannot write the output: %s\n", strerror(errno));
+        good = 0;
+    }
+    return good ? DONE : FAILED;
 }

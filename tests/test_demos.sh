@@ -85,6 +85,14 @@ refused run_model_no_such_folder       1 nowhere  "$r" "$work/nowhere"
 refused run_model_token_too_large      1 69       "$r" $published/gpt2 --tokens 3,70 --logits 1
 refused run_model_too_long             1 36       "$r" $published/gpt2 --tokens 3,4 --generate 60
 refused run_model_no_next_token        1 embed    "$r" $published/bert --tokens 3,4 --generate 2
+refused run_model_context_too_long     1 "--context is 9999" "$r" $published/gpt2 --tokens 3 --context 9999
+if "$r" $published/gpt2 --tokens 3,4 --generate 35 --threads 1 >/dev/null 2>&1; then passed run_model_fills_all_36_places
+else failed run_model_fills_all_36_places '2 and 35 tokens take 36 places: the last one is not read again'; fi
+if [ -e /dev/full ]; then
+    if ! "$r" $published/gpt2 --tokens 3 --logits 2 >/dev/full 2>"$work/err" && grep -q 'cannot write' "$work/err"
+    then passed run_model_output_that_cannot_be_written
+    else failed run_model_output_that_cannot_be_written "$(cat "$work/err")"; fi
+fi
 
 # ---- files that are not there, not ours, not writable: exit 1, one sentence -------------------------
 refused pattern_unwritable_out 1 null "$p" train $tiny --epochs 1 --quiet --out /dev/null/x

@@ -658,8 +658,8 @@ TEST a_full_cache_ends_or_forgets(void)
         ASSERT_EQ(POSENC_NOT_FINITE, posenc_generate(out, count, m, c, prompts, lengths, 5, &how, &why));
         ASSERTm(check_text, mentions(why.text, "row 0", (char *)0));
     }
-    posenc_cache_free(c);
     posenc_model_free(m);
+    posenc_cache_free(c);                                   /* the other way round is fine as well */
     PASS();
 }
 

@@ -212,6 +212,8 @@ SUITE(models)
         { "fractional_positions",      CLASSIFIER, "encoding=continuous:hidden=8,length=7+lrope",
           FRACTIONS },
         { "rope_over_the_width",       CLASSIFIER, "encoding=rope:over=width", PLAIN },
+        { "rope_over_less_than_the_channels", CLASSIFIER, "encoding=lrope:over=width head_channels=3", PLAIN },
+        { "rope_over_more_than_the_channels", CLASSIFIER, "encoding=lrope:over=width head_channels=5", PLAIN },
         { "lrope_over_the_width",      CLASSIFIER, "encoding=lrope:over=width,layout=interleaved",
           POSITIONS },
         { "lrope_over_the_width_qk_norm_before", MODERN,

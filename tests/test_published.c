@@ -257,23 +257,46 @@ TEST two_hundred_cached_tokens_are_the_uncached_ones(const char *folder)
     PASS();
 }
 
+/* published_read of a folder with this config.json alone */
+static int read_config(published *p, const char *config, kit_error *why)
+{
+    char folder[] = "/tmp/posenc-published-XXXXXX", path[KIT_PATH];
+    why->text[0] = 0;
+    if (!mkdtemp(folder)) return kit_fail(why, "no temporary folder");
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "w");
+    if (!f) return kit_fail(why, "no temporary file");
+    fputs(config, f);
+    fclose(f);
+    int read = published_read(p, folder, why);
+    remove(path);
+    remove(folder);
+    return read;
+}
+
+/* what transformers makes of keys that are missing, given twice, or not for this type */
+TEST settings_become_a_spec(const char *type, const char *more, const char *spec, int window, double eps)
+{
+    char config[1000];
+    kit_error why;
+    published p;
+    snprintf(config, sizeof config, "{\"vocab_size\": 5, \"model_type\": \"%s\", \"hidden_size\": 8,"
+             " \"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"intermediate_size\": 8,"
+             " \"max_position_embeddings\": 64%s}", type, more);
+    ASSERTm(why.text, read_config(&p, config, &why));
+    ASSERT_STR_EQ(spec, p.spec);
+    ASSERT_EQ(window, p.config.window);
+    ASSERT_LTE(fabs(p.config.norm_eps - eps), 1e-9 * eps);
+    PASS();
+}
+
 /* every config that says something we do not do is refused by the name of the key */
 TEST unknown_settings_are_refused(const char *config, const char *said)
 {
-    char folder[] = "/tmp/posenc-published-XXXXXX", path[KIT_PATH];
     kit_error why;
     published p;
-    ASSERT(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    FILE *f = fopen(path, "w");
-    ASSERT(f);
-    fputs(config, f);
-    fclose(f);
-    why.text[0] = 0;
-    int read = published_read(&p, folder, &why);
-    remove(path);
-    remove(folder);
-    ASSERT_FALSE(read);
+    ASSERT_FALSE(read_config(&p, config, &why));
+    for (const char *c = why.text; *c; c++) ASSERT((unsigned char)*c >= 32 && *c != 127);
     ASSERTm(check_text, mentions(why.text, said, (char *)0));
     PASS();
 }
@@ -353,6 +376,7 @@ SUITE(refusals)
           " \"max_position_embeddings\": 8, \"rotary_pct\": 1e18}", "rotary_pct" },
         { "relative_bert", "{\"vocab_size\": 5, \"model_type\": \"bert\", \"position_embedding_type\":"
           " \"relative_key\"}", "relative_key" },
+        { "type_that_steers_a_terminal", "{\"vocab_size\": 5, \"model_type\": \"\\u001b[2Jx\\u007f\"}", "?[2Jx?" },
         { "not_json", "{\"vocab_size\": 5,}", "config.json" }
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -362,6 +386,31 @@ SUITE(refusals)
     RUN_TEST(a_tensor_that_is_missing_or_of_another_shape_is_named);
 }
 
+SUITE(meanings)
+{
+#define ROPE "rope:base=10000,layout=half"
+    static const struct { const char *name, *type, *more, *spec; int window; double eps; } list[] = {
+        { "nothing", "llama", "", ROPE, 0, 1e-6 },
+        { "dynamic_has_one_length", "llama", ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 4,"
+          " \"original_max_position_embeddings\": 16}", ROPE ",scaling=dynamic,factor=4,original=64", 0, 1e-6 },
+        { "yarn_has_two", "llama", ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4,"
+          " \"original_max_position_embeddings\": 16}", ROPE ",scaling=yarn,factor=4,original=16", 0, 1e-6 },
+        { "older_spelling_wins", "llama", ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4},"
+          " \"rope_parameters\": {\"rope_type\": \"default\"}", ROPE ",scaling=linear,factor=4", 0, 1e-6 },
+        { "older_spelling_empty", "llama", ", \"rope_scaling\": {}, \"rope_parameters\":"
+          " {\"rope_type\": \"linear\", \"factor\": 2}", ROPE ",scaling=linear,factor=2", 0, 1e-6 },
+        { "mistral_has_a_window", "mistral", "", ROPE, 4096, 1e-6 },
+        { "mistral_without_one", "mistral", ", \"sliding_window\": null", ROPE, 0, 1e-6 },
+        { "mistral_with_its_own", "mistral", ", \"sliding_window\": 7", ROPE, 7, 1e-6 },
+        { "epsilon_of_zero", "llama", ", \"rms_norm_eps\": 0.0", ROPE, 0, 1e-30 }
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        label_test("%s", list[i].name);
+        RUN_TESTp(settings_become_a_spec, list[i].type, list[i].more, list[i].spec, list[i].window,
+                  list[i].eps);
+    }
+}
+
 GREATEST_MAIN_DEFS();
 
 int main(int argc, char **argv)
@@ -369,5 +418,6 @@ int main(int argc, char **argv)
     GREATEST_MAIN_BEGIN();
     RUN_SUITE(architectures);
     RUN_SUITE(refusals);
+    RUN_SUITE(meanings);
     GREATEST_MAIN_END();
 }

@@ -37,6 +37,8 @@ KIT_FORMAT(2, 3) static inline int kit_fail(kit_error *why, const char *format, 
     va_start(args, format);
     vsnprintf(why->text, sizeof why->text, format, args);
     va_end(args);
+    for (char *c = why->text; *c; c++)              /* names from files reach somebody's terminal */
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?';
     return 0;
 }
 

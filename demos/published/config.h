@@ -36,6 +36,13 @@ static inline int may_real(published *p, const char *key, double *to)
 {
     return kit_json_real_at(&p->json, p->root, key, KIT_OPTIONAL, 0, 1e18, to, p->why);
 }
+/* the epsilon of a norm; 0 would mean our default to posenc_config, so it becomes next to nothing */
+static inline int may_epsilon(published *p, const char *key)
+{
+    if (!may_real(p, key, &p->config.norm_eps)) return 0;
+    if (p->config.norm_eps == 0) p->config.norm_eps = 1e-30;
+    return 1;
+}
 static inline int may_flag(published *p, const char *key, int *to)
 {
     return kit_json_flag_at(&p->json, p->root, key, KIT_OPTIONAL, to, p->why);
@@ -107,6 +114,7 @@ static inline int add_scaling(published *p, kit_text *spec, const kit_json_node 
         || !may_real(p, "original_max_position_embeddings", &original)
         || !kit_json_flag_at(&p->json, scaling, "truncate", KIT_OPTIONAL, &truncate, p->why))
         return 0;
+    if (strcmp(type, "dynamic") == 0) original = p->length;             /* the other key is not for it */
     if (strcmp(type, "linear") != 0) kit_put(spec, ",original=%.17g", original);
     if (!truncate) kit_put_string(spec, ",truncate=-1");
     return 1;
@@ -114,16 +122,17 @@ static inline int add_scaling(published *p, kit_text *spec, const kit_json_node 
 
 static inline int read_rope(published *p, const char *base_key, const char *share_key, double share)
 {
-    const kit_json_node *scaling = NULL;
+    const kit_json_node *scaling = NULL, *parameters = NULL;             /* the older one wins */
     kit_text spec = { NULL, 0, 0 };
     double base = 10000;
     int head = p->config.head_channels, good;
     if (!kit_json_inside_at(&p->json, p->root, "rope_scaling", KIT_OPTIONAL, KIT_JSON_OBJECT,
                             &scaling, p->why)
         || !kit_json_inside_at(&p->json, p->root, "rope_parameters", KIT_OPTIONAL, KIT_JSON_OBJECT,
-                               &scaling, p->why)
+                               &parameters, p->why)
         || !may_real(p, base_key, &base)
         || !kit_json_real_at(&p->json, p->root, share_key, KIT_OPTIONAL, 0, 1, &share, p->why)) return 0;
+    if (!scaling || !kit_json_first(scaling)) scaling = parameters;
     if (scaling
         && (!kit_json_real_at(&p->json, scaling, "rope_theta", KIT_OPTIONAL, 1, 1e18, &base, p->why)
             || !kit_json_real_at(&p->json, scaling, "partial_rotary_factor", KIT_OPTIONAL, 0, 1,
@@ -160,7 +169,7 @@ static inline int read_bert(published *p)
         || !want_int(p, "intermediate_size", &c->hidden)
         || !want_int(p, "max_position_embeddings", &p->length)
         || !may_int(p, "type_vocab_size", &c->token_types)
-        || !may_real(p, "layer_norm_eps", &c->norm_eps) || !must_be(p, "is_decoder", 0)
+        || !may_epsilon(p, "layer_norm_eps") || !must_be(p, "is_decoder", 0)
         || !read_activation(p, "hidden_act", "gelu")) return 0;
     snprintf(p->spec, sizeof p->spec, "learned:rows=%d", p->length);
     return 1;
@@ -174,7 +183,7 @@ static inline int read_gpt2(published *p)
     c->tied_head = 1;
     if (!want_int(p, "n_embd", &c->channels) || !want_int(p, "n_head", &c->heads)
         || !want_int(p, "n_layer", &c->layers) || !want_int(p, "n_positions", &p->length)
-        || !may_int(p, "n_inner", &c->hidden) || !may_real(p, "layer_norm_epsilon", &c->norm_eps)
+        || !may_int(p, "n_inner", &c->hidden) || !may_epsilon(p, "layer_norm_epsilon")
         || !must_be(p, "scale_attn_weights", 1) || !must_be(p, "tie_word_embeddings", 1)
         || !must_be(p, "scale_attn_by_inverse_layer_idx", 0)
         || !must_be(p, "add_cross_attention", 0)
@@ -188,7 +197,7 @@ static inline int read_window(published *p)
 {
     const kit_json_node *types = NULL;
     int qwen = strcmp(p->type, "qwen3") == 0, L = p->config.layers;
-    int window = qwen ? 4096 : 0, used = !qwen, from = qwen ? 28 : 0, slides = 0, full = 0;
+    int window = qwen || !kit_json_find(p->root, "sliding_window") ? 4096 : 0, used = !qwen, from = qwen ? 28 : 0, slides = 0, full = 0;
     if (!may_int(p, "sliding_window", &window) || !may_flag(p, "use_sliding_window", &used)
         || !may_int(p, "max_window_layers", &from)
         || !kit_json_inside_at(&p->json, p->root, "layer_types", KIT_OPTIONAL, KIT_JSON_LIST, &types,
@@ -224,7 +233,7 @@ static inline int read_llama(published *p)
         || !want_int(p, "num_hidden_layers", &c->layers)
         || !want_int(p, "intermediate_size", &c->hidden)
         || !want_int(p, "max_position_embeddings", &p->length)
-        || !may_real(p, "rms_norm_eps", &c->norm_eps) || !must_be(p, "attention_bias", 0)
+        || !may_epsilon(p, "rms_norm_eps") || !must_be(p, "attention_bias", 0)
         || !must_be(p, "mlp_bias", 0) || !may_flag(p, "tie_word_embeddings", &c->tied_head)
         || !read_activation(p, "hidden_act", "silu")) return 0;
     if (c->activation != POSENC_SILU)
@@ -245,7 +254,7 @@ static inline int read_neox(published *p)
         || !want_int(p, "num_hidden_layers", &c->layers)
         || !want_int(p, "intermediate_size", &c->hidden)
         || !want_int(p, "max_position_embeddings", &p->length)
-        || !may_real(p, "layer_norm_eps", &c->norm_eps) || !must_be(p, "attention_bias", 1)
+        || !may_epsilon(p, "layer_norm_eps") || !must_be(p, "attention_bias", 1)
         || !may_flag(p, "use_parallel_residual", &c->parallel)
         || !may_flag(p, "tie_word_embeddings", &c->tied_head)
         || !read_activation(p, "hidden_act", "gelu")) return 0;
@@ -264,7 +273,7 @@ static inline int read_bloom(published *p)
     if (!may_int(p, "n_embed", &c->channels) || !may_int(p, "hidden_size", &c->channels)
         || !may_int(p, "num_hidden_layers", &c->layers) || !may_int(p, "n_layer", &c->layers)
         || !may_int(p, "num_attention_heads", &c->heads) || !may_int(p, "n_head", &c->heads)
-        || !may_real(p, "layer_norm_epsilon", &c->norm_eps)
+        || !may_epsilon(p, "layer_norm_epsilon")
         || !must_be(p, "apply_residual_connection_post_layernorm", 0)
         || !must_be(p, "tie_word_embeddings", 1)) return 0;
     if (!c->channels || !c->layers || !c->heads)
@@ -291,7 +300,7 @@ static inline int read_t5(published *p)
         || !want_int(p, "d_kv", &c->head_channels)
         || !may_int(p, "relative_attention_num_buckets", &buckets)
         || !may_int(p, "relative_attention_max_distance", &distance)
-        || !may_real(p, "layer_norm_epsilon", &c->norm_eps)
+        || !may_epsilon(p, "layer_norm_epsilon")
         || !kit_json_text_at(&p->json, p->root, "feed_forward_proj", KIT_OPTIONAL, &mlp, p->why))
         return 0;
     if (strcmp(mlp, "relu") == 0) c->activation = POSENC_RELU;

@@ -113,7 +113,11 @@ static inline int published_load(posenc_model *m, int family, const kit_tensors 
     for (int i = 0; i < posenc_model_parameters(m) && good; i++)
         good = published_load_one(m, i, family, set, used, why);
     for (size_t i = 0; i < set->count && good && unused; i++)
-        if (!used[i]) kit_put(unused, "%s\n", set->tensor[i].name);
+        if (!used[i]) {
+            const char *name = set->tensor[i].name;
+            char shown[100];
+            kit_put(unused, "%s\n", kit_plain(shown, sizeof shown, name, strlen(name)));
+        }
     free(used);
     return good;
 }
