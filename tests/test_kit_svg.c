@@ -46,6 +46,18 @@ TEST ticks_are_round_and_inside(void)
     PASS();
 }
 
+/* A long number below the right end of the axis ends at the edge instead of being cut there. */
+TEST a_long_tick_at_the_end_stays_inside(void)
+{
+    static const double length[3] = { 32, 512, 4096 }, speed[3] = { 3, 2, 1 };
+    kit_series line = { "rope", length, speed, 3, 0 };
+    kit_text t = chart_of(&line, 1);
+    ASSERT_EQ(count_of(&t, "text-anchor=\"end\">4096<"), 1);
+    ASSERT_EQ(count_of(&t, "text-anchor=\"middle\">512<"), 1);
+    kit_text_free(&t);
+    PASS();
+}
+
 TEST zero_and_below_leave_a_gap(void)
 {
     kit_series line = { "learned", epoch, loss, N, 0 };
@@ -108,6 +120,7 @@ int main(int argc, char **argv)
 {
     GREATEST_MAIN_BEGIN();
     RUN_TEST(ticks_are_round_and_inside);
+    RUN_TEST(a_long_tick_at_the_end_stays_inside);
     RUN_TEST(zero_and_below_leave_a_gap);
     RUN_TEST(forty_lines_look_different);
     RUN_TEST(an_empty_chart_is_still_a_chart);

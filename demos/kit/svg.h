@@ -148,9 +148,11 @@ static inline void kit__chart_x_tick(kit_text *t, const kit__frame *f, double v)
 {
     double x = kit__chart_x(f, v);
     int bottom = KIT_CHART_TOP + KIT_CHART_PLOT;
+    int cut = v >= 1000 && x + 2 * KIT_CHART_RIGHT > KIT_CHART_WIDTH;  /* four digits at the right end */
     kit_put(t, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", x, x, bottom,
             bottom + 5);
-    kit_put(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, bottom + 21);
+    kit_put(t, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">", cut ? KIT_CHART_WIDTH - 2.0 : x,
+            bottom + 21, cut ? "end" : "middle");
 }
 
 static inline void kit__chart_x_axis(kit_text *t, const kit_chart *c, const kit__frame *f)
