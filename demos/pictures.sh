@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes README's tables and pictures again: runs the experiments into results/pictures/, then copies the
+# Makes the tables and pictures of README and demos/experiments.md again: runs the experiments into results/pictures/, then copies the
 # small files into demos/results/. About an hour and a quarter on two cores. It may be stopped and started
 # again: every run goes on where it was, and figures do not depend on the number of threads.
 #
