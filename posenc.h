@@ -904,7 +904,7 @@ POSENC_DEF void posenc_waves_backward(posenc_float *da, const posenc_float *dy, 
 /* ---- [2.10] door three: a whole transformer -------------------------------------------------- */
 
 typedef enum posenc_precision { POSENC_FP32, POSENC_BF16 } posenc_precision;
-typedef enum posenc_norm_kind  { POSENC_LAYERNORM, POSENC_RMSNORM } posenc_norm_kind;
+typedef enum posenc_norm_kind  { POSENC_LAYERNORM, POSENC_RMSNORM, POSENC_NO_NORM } posenc_norm_kind;
 typedef enum posenc_norm_place { POSENC_PRE_NORM, POSENC_POST_NORM } posenc_norm_place;
 typedef enum posenc_qk_norm    { POSENC_QK_NORM_OFF, POSENC_QK_NORM_BEFORE, POSENC_QK_NORM_AFTER
                                } posenc_qk_norm;      /* RMSNorm of q, k before or after the turn */
@@ -927,6 +927,8 @@ typedef struct posenc_config {              /* zero means the default beside the
     double norm_eps;                        /* 1e-5                                               */
     int embedding_norm;                     /* 0        norm after the embedding                  */
     int activation;                         /* ReLU                                               */
+    int no_residual;       /* 0        1: a branch replaces its input instead of being added to it.
+                              With norm=none, what a deep stack is without the two: for lessons   */
     int no_bias;                            /* 0        1: no biases in products and LayerNorms   */
     int qk_norm;                            /* off                                                */
     int tied_head;                          /* 0        1: next-token head = token embedding      */
@@ -5649,13 +5651,13 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(types,      "type_embedding.weight",  types > 0,       types, C, PE__NORMAL,  token_spread)  \
     X(enorm,      "embedding_norm.weight",  enorm,               C, 0, PE__ONE,     0)             \
     X(enorm_bias, "embedding_norm.bias",    enorm && norm_bias,  C, 0, PE__ZERO,    0)             \
-    X(norm,       "norm.weight",            pre_norm,            C, 0, PE__ONE,     0)             \
+    X(norm,       "norm.weight",            pre_norm && normed,  C, 0, PE__ONE,     0)             \
     X(norm_bias,  "norm.bias",              pre_norm && norm_bias, C, 0, PE__ZERO,  0)             \
     X(head,       head_name,                !c->tied_head,       N, C, PE__UNIFORM, from_C)        \
     X(head_bias,  "head.bias",              c->classes > 0,      N, 0, PE__ZERO,    0)
 
 #define PE__BLOCK_TENSORS(X)                                                                       \
-    X(norm1,      "norm1.weight",           1,                   C, 0, PE__ONE,     0)             \
+    X(norm1,      "norm1.weight",           normed,              C, 0, PE__ONE,     0)             \
     X(norm1_bias, "norm1.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
     X(q,          "attn.q_proj.weight",     1,                   A, C, PE__UNIFORM, from_C)        \
     X(q_bias,     "attn.q_proj.bias",       bias,                A, 0, PE__ZERO,    0)             \
@@ -5667,7 +5669,7 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(k_norm,     "attn.k_norm.weight",     c->qk_norm,          D, 0, PE__ONE,     0)             \
     X(o,          "attn.out_proj.weight",   1,                   C, A, PE__UNIFORM, from_A)        \
     X(o_bias,     "attn.out_proj.bias",     bias,                C, 0, PE__ZERO,    0)             \
-    X(norm2,      "norm2.weight",           1,                   C, 0, PE__ONE,     0)             \
+    X(norm2,      "norm2.weight",           normed,              C, 0, PE__ONE,     0)             \
     X(norm2_bias, "norm2.bias",             norm_bias,           C, 0, PE__ZERO,    0)             \
     X(gate,       "mlp.gate_proj.weight",   gated,               F, C, PE__UNIFORM, from_C)        \
     X(gate_bias,  "mlp.gate_proj.bias",     gated && bias,       F, 0, PE__ZERO,    0)             \
@@ -5682,20 +5684,20 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
 
 #define PE__TOP_ACTIVATIONS(X)                                                                     \
     X(sum,      "embedding_norm.input", enorm,            R,        C)                             \
-    X(sum_mean, "embedding_norm.mean",  enorm && !rms,    R,        0)                             \
+    X(sum_mean, "embedding_norm.mean",  enorm && ln,      R,        0)                             \
     X(sum_rstd, "embedding_norm.rstd",  enorm,            R,        0)                             \
     X(x,        "embedding",            1,                R,        C)
 
 #define PE__LAST_ACTIVATIONS(X)                                                                    \
-    X(last,     "norm",                 pre_norm,         R,        C)                             \
-    X(mean,     "norm.mean",            pre_norm && !rms, R,        0)                             \
-    X(rstd,     "norm.rstd",            pre_norm,         R,        0)                             \
+    X(last,     "norm",                 pre_norm && normed, R,      C)                             \
+    X(mean,     "norm.mean",            pre_norm && ln,   R,        0)                             \
+    X(rstd,     "norm.rstd",            pre_norm && normed, R,      0)                             \
     X(pooled,   "pooled",               c->classes > 0,   c->batch, C)
 
 #define PE__BLOCK_ACTIVATIONS(X)                                                                   \
     X(h1,       pre_norm ? "norm1" : "norm1.input", 1,    R,        C)                             \
-    X(mean1,    "norm1.mean",           !rms,             R,        0)                             \
-    X(rstd1,    "norm1.rstd",           1,                R,        0)                             \
+    X(mean1,    "norm1.mean",           ln,               R,        0)                             \
+    X(rstd1,    "norm1.rstd",           normed,           R,        0)                             \
     X(q,        "attn.q",               1,                R,        A)                             \
     X(k,        "attn.k",               1,                R,        K)                             \
     X(v,        "attn.v",               1,                R,        K)                             \
@@ -5707,8 +5709,8 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(lse,      "attn.lse",             1,                R,        c->heads)                      \
     X(mid,      "mid",                  1,                R,        C)                             \
     X(h2,       pre_norm ? "norm2" : "norm2.input", 1,    R,        C)                             \
-    X(mean2,    "norm2.mean",           !rms,             R,        0)                             \
-    X(rstd2,    "norm2.rstd",           1,                R,        0)                             \
+    X(mean2,    "norm2.mean",           ln,               R,        0)                             \
+    X(rstd2,    "norm2.rstd",           normed,           R,        0)                             \
     X(gate,     "mlp.gate",             gated,            R,        F)                             \
     X(up,       "mlp.up",               1,                R,        F)                             \
     X(act,      "mlp.act",              1,                R,        F)                             \
@@ -5855,15 +5857,16 @@ static posenc_tensor *pe__list_add(pe__lister *l, int exists, const char *prefix
     int C = c->channels, D = c->head_channels, A = c->heads * D, K = c->kv_heads * D;              \
     int F = c->hidden, V = c->vocab;                                                               \
     int N = c->classes ? c->classes : V, R = c->batch * c->context, enorm = c->embedding_norm;     \
-    int pre_norm = c->norm_place == POSENC_PRE_NORM, rms = c->norm == POSENC_RMSNORM;              \
-    int bias = !c->no_bias, norm_bias = bias && !rms, gated = pe__is_gated(c->activation);         \
+    int pre_norm = c->norm_place == POSENC_PRE_NORM;                                               \
+    int normed = c->norm != POSENC_NO_NORM, ln = c->norm == POSENC_LAYERNORM;                      \
+    int bias = !c->no_bias, norm_bias = bias && ln, gated = pe__is_gated(c->activation);           \
     double from_C = 1 / sqrt((double)C), from_A = 1 / sqrt((double)A);                             \
     double from_F = 1 / sqrt((double)F), token_spread = c->embedding_init;                         \
     int types = c->token_types;                                                                    \
     const char *head_name = c->classes ? "head.weight" : "lm_head.weight";                         \
     (void)C; (void)D; (void)A; (void)K; (void)F; (void)V; (void)N; (void)R; (void)enorm;           \
     (void)pre_norm; (void)from_A; (void)types;                                                     \
-    (void)rms; (void)bias; (void)norm_bias; (void)gated; (void)from_C; (void)from_F;               \
+    (void)normed; (void)ln; (void)bias; (void)norm_bias; (void)gated; (void)from_C; (void)from_F;               \
     (void)token_spread; (void)head_name
 
 static posenc_shape pe__model_shape(const posenc_config *c)
@@ -6057,10 +6060,11 @@ static const pe__field pe__config_fields[] = {
     PE__CONFIG_INT(parallel, 0, 1),
     PE__CONFIG_INT(hidden, 0, 1 << 20),         PE__CONFIG_INT(causal, 0, 1),
     PE__CONFIG_INT(window, 0, 1 << 24),         PE__CONFIG_INT(mask_padding, 0, 1),
-    PE__CONFIG_INT(padding_token, 0, 1 << 24),  PE__CONFIG_WORD(norm, "layernorm|rmsnorm"),
+    PE__CONFIG_INT(padding_token, 0, 1 << 24),  PE__CONFIG_WORD(norm, "layernorm|rmsnorm|none"),
     PE__CONFIG_WORD(norm_place, "pre|post"),    PE__CONFIG_INT(embedding_norm, 0, 1),
     { "norm_eps", 'd', offsetof(posenc_config, norm_eps), 0, 1, NULL },
     PE__CONFIG_WORD(activation, "relu|gelu|gelu_tanh|silu|swiglu|geglu|geglu_tanh"),
+    PE__CONFIG_INT(no_residual, 0, 1),
     PE__CONFIG_INT(no_bias, 0, 1),              PE__CONFIG_WORD(qk_norm, "off|before|after"),
     PE__CONFIG_INT(tied_head, 0, 1),            PE__CONFIG_INT(scale_embedding, 0, 1),
     { "attention_scale", 'd', offsetof(posenc_config, attention_scale), 0, 1e6, NULL },
@@ -6155,6 +6159,10 @@ static posenc_status pe__config_check(const posenc_config *c, posenc_error *why)
                         "does not say how wide a head is", c->heads, c->channels);
     if (c->parallel && c->norm_place == POSENC_POST_NORM)
         return pe__fail(why, POSENC_BAD_CONFIG, "parallel branches are for pre-norm blocks");
+    if (c->parallel && c->no_residual)
+        return pe__fail(why, POSENC_BAD_CONFIG, "no_residual: parallel branches are added up in any case");
+    if (c->embedding_norm && c->norm == POSENC_NO_NORM)
+        return pe__fail(why, POSENC_BAD_CONFIG, "embedding_norm=1 asks for a norm, and norm is none");
     if (c->heads % c->kv_heads)
         return pe__fail(why, POSENC_BAD_CONFIG, "kv_heads %d does not divide heads %d", c->kv_heads,
                         c->heads);
@@ -6849,7 +6857,9 @@ static void pe__norm_forward(posenc_model *m, posenc_float *y, posenc_tensor *me
                              posenc_tensor *bias)
 {
     int R = m->B * m->T, C = m->c.channels;
-    if (m->c.norm == POSENC_RMSNORM)
+    if (m->c.norm == POSENC_NO_NORM)
+        m->ops->copy(m->ops->user, y, x, (size_t)R * C * sizeof *y);
+    else if (m->c.norm == POSENC_RMSNORM)
         m->ops->rmsnorm_forward(y, rstd->data, x, gain->data, m->c.norm_eps, R, C);
     else
         m->ops->layernorm_forward(y, mean->data, rstd->data, x, gain->data, pe__data(bias),
@@ -6860,7 +6870,9 @@ static void pe__norm_backward(posenc_model *m, posenc_float *dx, const posenc_fl
                               posenc_tensor *gain, posenc_tensor *bias)
 {
     int R = m->B * m->T, C = m->c.channels;
-    if (m->c.norm == POSENC_RMSNORM)
+    if (m->c.norm == POSENC_NO_NORM) {
+        if (dx != dy) m->ops->copy(m->ops->user, dx, dy, (size_t)R * C * sizeof *dx);
+    } else if (m->c.norm == POSENC_RMSNORM)
         m->ops->rmsnorm_backward(dx, pe__grad(gain), dy, rstd->data, x, gain->data, R, C);
     else
         m->ops->layernorm_backward(dx, pe__grad(gain), pe__grad(bias), dy, mean->data, rstd->data,
@@ -7312,25 +7324,33 @@ static void pe__mlp_branch_backward(posenc_model *m, const pe__pass *p, int laye
 
 /* ---- [7.7.4] a block, the whole -------------------------------------------------------------- */
 
+/* y = x + branch, or the branch alone. Backward, dx being the gradient of y and d what came out of the
+   branch's far end: dx + d, or d alone. Both are the same call.                                  */
+static void pe__join(posenc_model *m, posenc_float *y, const posenc_float *x, const posenc_float *branch)
+{
+    size_t n = (size_t)m->B * m->T * m->c.channels;
+    if (m->c.no_residual) m->ops->copy(m->ops->user, y, branch, n * sizeof *y);
+    else                  m->ops->residual(y, x, branch, n);
+}
+
 static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
     pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
-    size_t n = (size_t)m->B * m->T * m->c.channels;
     posenc_float *branch = m->w.t1, *h1 = s->h1->data, *mid = s->mid->data, *h2 = s->h2->data;
     if (m->c.norm_place == POSENC_PRE_NORM) {
         pe__norm_forward(m, h1, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
         pe__attention_branch(m, p, layer, branch, h1);
-        m->ops->residual(mid, x, branch, n);
+        pe__join(m, mid, x, branch);
         pe__norm_forward(m, h2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2, w->norm2_bias);
         pe__mlp_branch(m, p, layer, branch, h2);
-        m->ops->residual(s->x->data, mid, branch, n);
+        pe__join(m, s->x->data, mid, branch);
     } else {
         pe__attention_branch(m, p, layer, branch, x);
-        m->ops->residual(h1, x, branch, n);
+        pe__join(m, h1, x, branch);
         pe__norm_forward(m, mid, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
         pe__mlp_branch(m, p, layer, branch, mid);
-        m->ops->residual(h2, mid, branch, n);
+        pe__join(m, h2, mid, branch);
         pe__norm_forward(m, s->x->data, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
     }
 }
@@ -7427,11 +7447,11 @@ static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, co
         pe__norm_backward(m, t2, t2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2,
                           w->norm2_bias);
     if (m->c.parallel) m->ops->copy(m->ops->user, t1, dx, n * sizeof *dx);       /* as it came in */
-    m->ops->residual(dx, dx, t2, n);
+    pe__join(m, dx, dx, t2);
     if (post) pe__norm_backward(m, dx, dx, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
     pe__attention_branch_backward(m, p, layer, t2, m->c.parallel ? t1 : dx, post ? x : h1);
     if (!post) pe__norm_backward(m, t2, t2, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
-    m->ops->residual(dx, dx, t2, n);
+    pe__join(m, dx, dx, t2);
 }
 
 /* where the gradient of what the head read goes, and from there to all the rest */

@@ -1155,6 +1155,8 @@ static const struct wrong_config { const char *name, *more, *said1, *said2; } wr
     { "heads_do_not_divide",      "heads=5", "5", "16" },
     { "more_heads_than_channels", "heads=32", "32", "16" },
     { "kv_heads_do_not_divide",   "kv_heads=3", "3", "4" },
+    { "parallel_without_residual", "parallel=1 no_residual=1", "parallel", "no_residual" },
+    { "a_norm_that_is_none",      "norm=none embedding_norm=1", "norm", "none" },
     { "more_kv_heads_than_heads", "kv_heads=8", "8", "4" },
     { "unknown_encoding",         "encoding=rpoe", "rpoe", "rope" },
     { "empty_encoding_after_plus", "encoding=rope+", "''", "alibi" },
@@ -1243,7 +1245,7 @@ TEST bad_struct_is_refused_with_its_numbers(void)
     TRY(batch, -1, "-1");               TRY(layers, -4, "-4");      TRY(channels, -64, "-64");
     TRY(heads, -4, "-4");               TRY(kv_heads, -1, "-1");    TRY(window, -1, "-1");
     TRY(hidden, INT_MIN, "-2147483648");                            TRY(causal, 2, "2");
-    TRY(norm, 2, "2");                  TRY(norm_place, -1, "-1");  TRY(activation, 7, "7");
+    TRY(norm, 3, "3");                  TRY(norm_place, -1, "-1");  TRY(activation, 7, "7");
     TRY(qk_norm, 3, "3");               TRY(norm_eps, NAN, "nan");  TRY(norm_eps, -1, "-1");
     TRY(head_channels, -8, "-8");       TRY(token_types, -1, "-1"); TRY(parallel, 2, "2");
     TRY(attention_scale, HUGE_VAL, "inf");                          TRY(embedding_init, -1, "-1");
@@ -1405,6 +1407,40 @@ TEST activations_are_what_their_names_say(void)
     posenc_linear_forward(expected, pooled, head, bias, B, C, 4);
     ASSERT_CLOSE(expected, logits, B * 4, 1e-5);
     free(embedding); free(out); free(mid); free(last); free(norm); free(pooled);
+    posenc_model_free(m);
+    PASS();
+}
+
+/* What a block leaves at its two ends, with and without what a deep stack is normally held up by. */
+TEST branches_are_joined_as_the_config_says(const char *more, int residual)
+{
+    enum { R = B * T, C = 16, F = 24, N = R * C };
+    posenc_model *m = make_model("%s encoding=learned norm=none %s", kinds[NEXT_TOKEN].config, more);
+    posenc_float logits[LOGITS], expected[N], w[C * F], b[C];
+    posenc_float *embedding, *seen, *out, *mid, *act, *last;
+    data d;
+    ASSERTm(check_text, m && train_steps(m, 0, 2));
+    ASSERT(posenc_model_find(m, "norm.weight") == NULL && posenc_model_find(m, "blocks.0.norm1.weight") == NULL);
+    fill_data(&d, m, B, T, 5);
+    ASSERTm(check_text, logits_of(m, &d.batch, logits));
+    ASSERTm(check_text, (embedding = activation_of(m, N, "embedding", 0)) != NULL);
+    ASSERTm(check_text, (seen = activation_of(m, N, "blocks.%d.norm1", 0)) != NULL);
+    ASSERT_MEM_EQ(embedding, seen, N * sizeof *seen);
+    ASSERTm(check_text, (out = activation_of(m, N, "blocks.%d.attn.out", 0)) != NULL);
+    ASSERTm(check_text, (mid = activation_of(m, N, "blocks.%d.mid", 0)) != NULL);
+    posenc_model_get(m, w, posenc_model_find(m, "blocks.0.attn.out_proj.weight")->data, C * C);
+    posenc_model_get(m, b, posenc_model_find(m, "blocks.0.attn.out_proj.bias")->data, C);
+    posenc_linear_forward(expected, out, w, b, R, C, C);
+    for (int i = 0; i < N && residual; i++) expected[i] += embedding[i];
+    ASSERT_CLOSE(expected, mid, N, 1e-5);
+    ASSERTm(check_text, (act = activation_of(m, R * F, "blocks.%d.mlp.act", 0)) != NULL);
+    ASSERTm(check_text, (last = activation_of(m, N, "blocks.%d.out", 0)) != NULL);
+    posenc_model_get(m, w, posenc_model_find(m, "blocks.0.mlp.down_proj.weight")->data, C * F);
+    posenc_model_get(m, b, posenc_model_find(m, "blocks.0.mlp.down_proj.bias")->data, C);
+    posenc_linear_forward(expected, act, w, b, R, F, C);
+    for (int i = 0; i < N && residual; i++) expected[i] += mid[i];
+    ASSERT_CLOSE(expected, last, N, 1e-5);
+    free(embedding); free(seen); free(out); free(mid); free(act); free(last);
     posenc_model_free(m);
     PASS();
 }
@@ -1638,6 +1674,7 @@ TEST every_field_of_a_config_survives_as_text(void)
     a.heads = 6; a.kv_heads = 3; a.hidden = 100; a.causal = 1; a.window = 9; a.mask_padding = 1;
     a.padding_token = 7; a.norm = POSENC_RMSNORM; a.norm_place = POSENC_POST_NORM;
     a.norm_eps = 1e-6; a.embedding_norm = 1; a.activation = POSENC_SWIGLU; a.no_bias = 1;
+    a.no_residual = 1;
     a.qk_norm = POSENC_QK_NORM_AFTER; a.tied_head = 1; a.scale_embedding = 1;
     a.attention_scale = 1.0 / 3; a.embedding_init = 0.1; a.dropout_embedding = 0.1;
     a.dropout_attention = 0.2; a.dropout_branch = 0.3; a.dropout_hidden = 1; a.inference = 1;
@@ -1904,6 +1941,8 @@ SUITE(looking_inside)
         RUN_TESTp(every_tensor_is_reached_by_its_name, k, all_names[k]);
     }
     RUN_TEST(activations_are_what_their_names_say);
+    label_test("added"); RUN_TESTp(branches_are_joined_as_the_config_says, "", 1);
+    label_test("replaced"); RUN_TESTp(branches_are_joined_as_the_config_says, "no_residual=1", 0);
     RUN_TEST(large_vocabulary_is_taken_in_pieces);
     for (int k = 0; k < KINDS; k++) {
         label_test("%s", kinds[k].name);
@@ -1919,7 +1958,7 @@ SUITE(looking_inside)
 SUITE(switches)
 {
     static const char *const list[] = {
-        "causal=0", "window=2", "mask_padding=1", "mask_padding=1 padding_token=3", "norm=rmsnorm",
+        "causal=0", "window=2", "mask_padding=1", "mask_padding=1 padding_token=3", "norm=rmsnorm", "norm=none", "no_residual=1",
         "norm_place=post", "norm_eps=0.1", "embedding_norm=1", "activation=relu",
         "activation=gelu_tanh", "activation=silu", "activation=swiglu", "qk_norm=before",
         "qk_norm=after", "tied_head=1", "scale_embedding=1", "attention_scale=1",
