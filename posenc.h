@@ -9729,6 +9729,7 @@ static void pe__tile_edge(pe__tile *tile, const pe__piece *x, int rows, int colu
 {
     posenc_float whole[PE__FEW_ROWS * PE__TILE_COLUMNS], some[PE__FEW_ROWS * PE__BF16_DEPTH];
     pe__piece all = *x;
+    some[0] = 0;                                        /* so that there is something where k is 0 */
     for (int p = 0; p < x->k; p++)
         for (int i = 0; i < PE__FEW_ROWS; i++)
             some[p * PE__FEW_ROWS + i] = i < rows ? x->a[i * x->a_row + p * x->a_col] : 0;
