@@ -4885,6 +4885,14 @@ static posenc_status pe__spec_key(posenc_spec *s, const char *name, pe__word key
     return pe__fail(why, POSENC_BAD_CONFIG, "%s: key without a field", name);
 }
 
+/* does a word end as 1e does? longrope does not */
+static int pe__exponent(pe__word w)
+{
+    char before = w.n > 1 ? w.at[w.n - 2] : 0;
+    return ((before >= '0' && before <= '9') || before == '.')
+        && (w.at[w.n - 1] == 'e' || w.at[w.n - 1] == 'E');
+}
+
 /* name[:key=value,...] up to '+' or the end */
 static posenc_status pe__spec_one(posenc_spec *s, const char **text, pe__customs own,
                                   posenc_error *why)
@@ -4904,8 +4912,7 @@ static posenc_status pe__spec_one(posenc_spec *s, const char **text, pe__customs
                             key.at);
         ++*text;
         value = pe__cut(text, ",+");
-        if (value.n && (value.at[value.n - 1] == 'e' || value.at[value.n - 1] == 'E') &&
-            **text == '+') {
+        if (**text == '+' && pe__exponent(value)) {
             pe__word rest;                                               /* 1e+18: that + is ours */
             ++*text;
             rest = pe__cut(text, ",+");

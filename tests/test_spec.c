@@ -95,6 +95,12 @@ TEST keys_reach_their_fields(void)
 
 TEST several_encodings_keep_their_order(void)
 {
+    ASSERT_EQ(POSENC_OK, parse("rope:scaling=longrope,factor=4,original=2,short=1/4,long=3/8e+0+alibi"));
+    ASSERT_EQ(2, count);
+    ASSERT_EQ(POSENC_OK, parse("rope:base=9,scaling=longrope+alibi"));     /* this e is no exponent */
+    ASSERT_EQ(2, count);
+    ASSERT_EQ(POSENC_LONGROPE, list[0].scaling);
+    ASSERT_EQ(POSENC_ALIBI, list[1].encoding);
     ASSERT_EQ(POSENC_OK, parse("learned:rows=9+alibi+rope:base=1e+3,dim=8+t5"));
     ASSERT_EQ(4, count);
     ASSERT_EQ(POSENC_LEARNED, list[0].encoding);

@@ -462,7 +462,7 @@ static inline int kit__index_paths(kit_tensors *set, const char *path, const kit
         const char *name = ((const kit_json_node *)file[i])->as.text;
         int used = snprintf(set->shard[i].path, KIT_PATH, "%.*s%s", folder, path, name);
         if (used >= KIT_PATH)
-            good = kit_fail(why, "the path %.40s.../%.40s... is longer than %d bytes", path, name,
+            good = kit_fail(why, "%.200s: the path of %.60s... is longer than %d bytes", path, name,
                             KIT_PATH - 1);
     }
     free((void *)file);
