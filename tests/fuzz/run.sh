@@ -3,7 +3,7 @@
 #
 #     TIME=600 sh tests/fuzz/run.sh PROGRAM...        or make fuzz TIME=600
 #
-# TIME is the seconds for all of them together. What a harness learns is kept in PROGRAM.corpus, where
+# TIME is the seconds for all of them together; SEED, if given, makes the inputs the same each time. What a harness learns is kept in PROGRAM.corpus, where
 # the next run goes on; the first begins with tests/fuzz/corpus. An input that makes one fail is left
 # beside the program, and the last line about it is the command that runs it again. Exit status 1 if
 # there was any.
@@ -21,7 +21,7 @@ for program in "$@"; do
     name=$(basename "$program") log=$program.log
     mkdir -p "$program.corpus"
     # shellcheck disable=SC2086  # RUN is a list of words
-    $RUN "$program" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=2048 \
+    $RUN "$program" -max_total_time="$seconds" ${SEED:+-seed="$SEED"} -max_len=8192 -timeout=20 -rss_limit_mb=2048 \
         -dict=tests/fuzz/words.dict -artifact_prefix="$program-" -print_final_stats=1 \
         "$program.corpus" "tests/fuzz/corpus/$name" >"$log" 2>&1 </dev/null
     code=$?
