@@ -15,6 +15,7 @@ typedef struct kit_corpus {
     kit_text train, held;
     char name[KIT_PATH];                   /* what to call it in a report                         */
     int own;                               /* 1: our sentences, which are far easier than prose   */
+    uint64_t sum;                          /* of all bytes: the same name may be another text     */
 } kit_corpus;
 
 static inline void kit_corpus_free(kit_corpus *c)
@@ -182,17 +183,35 @@ static inline int kit__corpus_find(char folder[KIT_PATH], const char *program)
     return 0;
 }
 
-/* file: what somebody named, or NULL. program: argv[0]. */
-static inline int kit_corpus_open(kit_corpus *c, const char *file, const char *program, kit_error *why)
+/* FNV-1a, eight bytes at a time */
+static inline uint64_t kit__corpus_sum(uint64_t sum, const kit_text *t)
+{
+    for (size_t i = 0; i + 8 <= t->size; i += 8) {
+        uint64_t word = 0;
+        for (int k = 0; k < 8; k++) word |= (uint64_t)(unsigned char)t->data[i + (size_t)k] << 8 * k;
+        sum = (sum ^ word) * 1099511628211u;
+    }
+    return sum;
+}
+
+static inline int kit__corpus_take(kit_corpus *c, const char *file, const char *program, kit_error *why)
 {
     char folder[KIT_PATH];
-    memset(c, 0, sizeof *c);
     if (file) return kit__corpus_file(c, file, why);
     if (kit__corpus_find(folder, program)) return kit__corpus_folder(c, folder, why);
     snprintf(c->name, sizeof c->name, "sentences of our own making");
     c->own = 1;
     kit_sentences(&c->train, KIT_SENTENCES, 1);
     kit__corpus_split(c);
+    return 1;
+}
+
+/* file: what somebody named, or NULL. program: argv[0]. */
+static inline int kit_corpus_open(kit_corpus *c, const char *file, const char *program, kit_error *why)
+{
+    memset(c, 0, sizeof *c);
+    if (!kit__corpus_take(c, file, program, why)) return 0;
+    c->sum = kit__corpus_sum(kit__corpus_sum(14695981039346656037u, &c->train), &c->held);
     return 1;
 }
 

@@ -126,14 +126,24 @@ static inline void kit__chart_y_tick(kit_text *t, const kit__frame *f, double v)
     kit_put(t, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", KIT_CHART_LEFT - 8, y + 5);
 }
 
+/* a number of a logarithmic axis; far from 1 as 10 with an exponent, for which the margin has room */
+static inline void kit__chart_log_number(kit_text *t, double v, int percent)
+{
+    double exponent = floor(log10(v) + 0.5);
+    if (fabs(exponent) > 3 && fabs(v / pow(10, exponent) - 1) < 1e-6)
+        kit_put(t, "10<tspan dy=\"-6\" font-size=\"11\">%g</tspan></text>\n", exponent);
+    else kit_put(t, percent ? "%g%%</text>\n" : "%g</text>\n", percent ? 100 * v : v);
+}
+
 static inline void kit__chart_y_axis(kit_text *t, const kit_chart *c, const kit__frame *f)
 {
     double step = kit_round_step(f->y1 - f->y0, 5), end = pow(10, f->y1) * (1 + 1e-9);
     if (c->log_y) {
-        int fine = f->y1 - f->y0 < 3;
-        for (double v = pow(10, f->y0); (v = kit__log_tick(v, c->log_y, fine)) <= end; v *= 1.01) {
+        int fine = f->y1 - f->y0 < 3, base = c->log_y;
+        while (f->y1 - f->y0 > 9 * log10(base)) base *= c->log_y;   /* twelve decades: every second one */
+        for (double v = pow(10, f->y0); (v = kit__log_tick(v, base, fine)) <= end; v *= 1.01) {
             kit__chart_y_tick(t, f, v);
-            kit_put(t, c->percent ? "%g%%</text>\n" : "%g</text>\n", c->percent ? 100 * v : v);
+            kit__chart_log_number(t, v, c->percent);
         }
         return;
     }
@@ -252,14 +262,16 @@ static inline int kit__chart_legend(kit_text *t, const kit_chart *c, int top)
     return y - top + 24;
 }
 
+/* Its name stands on the line, or below it where the title is near. */
 static inline void kit__chart_level(kit_text *t, const kit_chart *c, const kit__frame *f)
 {
     double unit = kit__chart_unit(c->level, c->log_y), y = kit__chart_y(f, c->level);
+    double base = y < KIT_CHART_TOP + 16 ? y + 17 : y - 5;
     if (!c->level_name || !(unit >= f->y0 && unit <= f->y1)) return;
     kit_put(t, "<line class=\"level\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", KIT_CHART_LEFT,
             KIT_CHART_WIDTH - KIT_CHART_RIGHT, y, y);
     kit_put(t, "<text class=\"soft halo\" x=\"%d\" y=\"%.1f\"%s>",
-            c->level_left ? KIT_CHART_LEFT + 4 : KIT_CHART_WIDTH - KIT_CHART_RIGHT - 4, y - 5,
+            c->level_left ? KIT_CHART_LEFT + 4 : KIT_CHART_WIDTH - KIT_CHART_RIGHT - 4, base,
             c->level_left ? "" : " text-anchor=\"end\"");
     kit_put_escaped(t, c->level_name);
     kit_put_string(t, "</text>\n");

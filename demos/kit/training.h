@@ -23,10 +23,13 @@ typedef struct kit_training {
     const char *settings;                  /* one line of flags: what decides the figures         */
     const char *path;                      /* of the checkpoint; NULL: none is kept               */
     int resume;                            /* 0: what stands at path is overwritten               */
+    long weight;                           /* what a step counts for on the bar; 0: 1             */
     double loss[KIT_TRAIN_POINTS];         /* out: means over steps/KIT_TRAIN_POINTS steps each   */
     int points;                            /* out: how many of them are done                      */
     double sum;                            /* of the point under way                              */
     int since;
+    int diverged;                          /* out: 1 when it failed on a loss or gradient that is
+                                              not finite, which may be what one wants to know     */
 } kit_training;
 
 /* the step behind which point i ends */
@@ -93,10 +96,11 @@ static inline int kit__train_step(kit_training *t, int step, kit_error *why)
     double loss;
     memset(&batch, 0, sizeof batch);
     t->fill(t->user, &batch, step);
-    if (posenc_model_train(t->model, &batch, &loss, &said) != POSENC_OK
-        || posenc_model_update(t->model, &t->optimizer, posenc_rate(&t->schedule, step), NULL, &said)
-               != POSENC_OK)
-        return kit_fail(why, "%s", said.text);
+    posenc_status status = posenc_model_train(t->model, &batch, &loss, &said);
+    if (status == POSENC_OK)
+        status = posenc_model_update(t->model, &t->optimizer, posenc_rate(&t->schedule, step), NULL, &said);
+    t->diverged = status == POSENC_NOT_FINITE;
+    if (status != POSENC_OK) return kit_fail(why, "%s", said.text);
     t->sum += loss;
     t->since++;
     if (step + 1 == kit_train_step_of(t, t->points)) {
@@ -113,14 +117,15 @@ static inline int kit_train(kit_training *t, kit_progress *bar, long before, con
                             kit_error *why)
 {
     double saved = kit_seconds();
-    t->points = t->since = 0;
+    long weight = t->weight ? t->weight : 1;
+    t->points = t->since = t->diverged = 0;
     t->sum = 0;
     if (t->path && t->resume && kit_exists(t->path) && !kit__train_load(t, why)) return FAILED;
     int step = (int)posenc_model_steps(t->model), first = step;
-    bar->skipped += step;
+    bar->skipped += weight * step;
     for (; step < t->steps && !kit_stopped(); step++) {
         if (!kit__train_step(t, step, why)) return FAILED;
-        kit_progress_at(bar, before + step + 1, label);
+        kit_progress_at(bar, before + weight * (step + 1), label);
         if (kit_seconds() - saved < KIT_TRAIN_SAVE_SECONDS || step + 1 == t->steps) continue;
         if (!kit__train_save(t, why)) return FAILED;
         saved = kit_seconds();

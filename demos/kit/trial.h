@@ -101,9 +101,36 @@ static inline int kit_trial_train(const kit_trial *t, kit_lab *lab, kit_training
     return code;
 }
 
+static inline posenc_shape kit__shape_of(const posenc_config *c, int context)
+{
+    int width = c->head_channels ? c->head_channels : c->channels / c->heads;
+    posenc_shape shape = { c->channels, c->heads, width, context, c->causal };
+    return shape;
+}
+
+/* to's weights become those of `from`; both have the same tensors, or it is refused */
+static inline int kit_copy_weights(posenc_model *to, posenc_model *from, kit_error *why)
+{
+    int n = posenc_model_parameters(from);
+    for (int i = 0; i < n; i++) {
+        const posenc_tensor *old = posenc_model_parameter(from, i);
+        const posenc_tensor *own = posenc_model_find(to, old->name);
+        if (!own || own->count != old->count)
+            return kit_fail(why, "a model for texts of %d has not the %zu numbers of %s",
+                            posenc_model_config(to)->context, old->count, old->name);
+        float *host = (float *)kit_new(old->count, sizeof *host);
+        posenc_model_get(from, host, old->data, old->count);
+        posenc_model_set(to, own->data, host, old->count);
+        free(host);
+    }
+    return posenc_model_parameters(to) == n
+        || kit_fail(why, "a model has %d tensors, not the %d of the other", posenc_model_parameters(to), n);
+}
+
 /* An inference model with the weights of m, for texts up to `context` and under an encoding that has the
-   same parameters as m's (NULL: m's own): the same model, asked for more than it was trained for. NULL
-   when it cannot be, with the reason: a table has no rows there. */
+   same parameters as m's (NULL: m's own): the same model, asked for more than it was trained for. A
+   model's config has every default of its encoding written out, so that none moves with the context (the
+   middle of xpos, the unit of integer). NULL when it cannot be, with the reason. */
 static inline posenc_model *kit_longer(posenc_model *m, const char *encoding, int context, int batch,
                                        kit_error *why)
 {
@@ -115,21 +142,24 @@ static inline posenc_model *kit_longer(posenc_model *m, const char *encoding, in
     c.inference = 1;
     if (encoding) c.encoding = encoding;
     if (posenc_model_create(&longer, &c, &said) != POSENC_OK) return kit_fail(why, "%s", said.text), NULL;
-    for (int i = 0; i < posenc_model_parameters(m); i++) {
-        const posenc_tensor *from = posenc_model_parameter(m, i);
-        const posenc_tensor *to = posenc_model_find(longer, from->name);
-        if (!to || to->count != from->count || posenc_model_parameters(longer) != posenc_model_parameters(m)) {
-            kit_fail(why, "a model for texts of %d has not the %zu numbers of %s", context, from->count,
-                     from->name);
-            posenc_model_free(longer);
-            return NULL;
-        }
-        float *host = (float *)kit_new(from->count, sizeof *host);
-        posenc_model_get(m, host, from->data, from->count);
-        posenc_model_set(longer, to->data, host, from->count);
-        free(host);
-    }
-    return longer;
+    if (kit_copy_weights(longer, m, why)) return longer;
+    posenc_model_free(longer);
+    return NULL;
+}
+
+/* Can a model that was trained with this config read texts of T? If not, the library's own sentence says
+   why. */
+static inline int kit_reaches(const posenc_config *c, int T, kit_error *why)
+{
+    posenc_spec list[POSENC_SPECS];
+    posenc_shape trained = kit__shape_of(c, c->context), asked = kit__shape_of(c, T);
+    posenc_error said;
+    int n, good = posenc_spec_parse(list, &n, POSENC_SPECS, c->encoding, &said) == POSENC_OK;
+    for (int i = 0; good && i < n; i++)
+        good = posenc_spec_complete(&list[i], &trained, &said) == POSENC_OK      /* defaults as trained */
+            && posenc_spec_complete(&list[i], &asked, &said) == POSENC_OK
+            && posenc_spec_check_positions(&list[i], NULL, T, &said) == POSENC_OK;
+    return good || kit_fail(why, "%s", said.text);
 }
 
 /* ---- bits per byte ----------------------------------------------------------------------------- */
