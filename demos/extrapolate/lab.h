@@ -2,14 +2,14 @@
 #ifndef EXTRAPOLATE_LAB_H
 #define EXTRAPOLATE_LAB_H
 
+#include "kit/cells.h"
 #include "kit/csv.h"
-#include "kit/report.h"
 #include "kit/trial.h"
 
 typedef struct settings {
     kit_list pe;
     const char *text, *out;
-    int seeds, threads, resume, quick, quiet;
+    int seeds, steps, threads, resume, quick, quiet;         /* steps 0: as many as usual          */
     uint64_t seed;                         /* the first of `seeds`                                */
     kit_corpus corpus;                     /* open before any experiment runs                     */
 } settings;
@@ -51,31 +51,69 @@ static verdict judge(int measured, int holds)
     return !measured ? NOT_MEASURED : holds ? REPRODUCED : NOT_REPRODUCED;
 }
 
-enum { CLAIM_COLUMNS = 5, MOST_CLAIMS = 24 };
+/* the same direction but another size is different, not refuted */
+static verdict judge_size(int measured, int holds, int direction)
+{
+    return !measured ? NOT_MEASURED : holds ? REPRODUCED : direction ? DIFFERENT : NOT_REPRODUCED;
+}
 
+KIT_FORMAT(2, 3) static void claim_ours(claim *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->ours, sizeof c->ours, format, args);
+    va_end(args);
+}
+
+static claim claim_open(const char *what, const char *published)
+{
+    claim c;
+    memset(&c, 0, sizeof c);
+    snprintf(c.what, sizeof c.what, "%s", what);
+    snprintf(c.published, sizeof c.published, "%s", published);
+    return c;
+}
+
+/* why a claim did not come out, where it did not */
+static void claim_reason(claim *c, const char *reason)
+{
+    if (c->verdict == NOT_REPRODUCED || c->verdict == DIFFERENT)
+        snprintf(c->reason, sizeof c->reason, "%s", reason);
+}
+
+enum { CLAIM_COLUMNS = 4, MOST_CLAIMS = 24 };
+
+static int verdicts_told[NOT_REPRODUCED + 1];     /* of all experiments in the report              */
+
+/* the verdicts as a table, and below it what is known about those that differ */
 static void report_claims(kit_report *p, const claim *c, int n)
 {
-    static const char *const head[CLAIM_COLUMNS] = { "claim", "published", "ours", "verdict", "why" };
+    static const char *const head[CLAIM_COLUMNS] = { "claim", "published", "ours", "verdict" };
     const char *cell[MOST_CLAIMS * CLAIM_COLUMNS];
     for (int i = 0; i < n; i++) {
         cell[i * CLAIM_COLUMNS] = c[i].what;
         cell[i * CLAIM_COLUMNS + 1] = c[i].published;
         cell[i * CLAIM_COLUMNS + 2] = c[i].ours;
         cell[i * CLAIM_COLUMNS + 3] = verdict_word(c[i].verdict);
-        cell[i * CLAIM_COLUMNS + 4] = c[i].reason;
+        verdicts_told[c[i].verdict]++;
     }
     kit_table table = { head, cell, n, CLAIM_COLUMNS, 0, NULL };
     kit_report_table(p, &table);
+    for (int i = 0; i < n; i++)
+        if (*c[i].reason)
+            kit_report_text(p, "**%s: %s** %s", verdict_word(c[i].verdict), c[i].what, c[i].reason);
 }
 
 static void print_claims(const claim *c, int n)
 {
     for (int i = 0; i < n; i++)
-        printf("  %-14s %s\n                 published: %s; ours: %s\n", verdict_word(c[i].verdict), c[i].what,
-               c[i].published, c[i].ours);
+        printf("  %-14s %s\n                 published: %s; ours: %s\n", verdict_word(c[i].verdict),
+               c[i].what, c[i].published, c[i].ours);
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
+
+enum { MOST_SEEDS = 20 };
 
 /* mean, lowest and highest over the seeds; NaN stays NaN */
 typedef struct spread { double mean, low, high; } spread;
@@ -92,9 +130,61 @@ static spread spread_of(const double *v, int n)
     return s;
 }
 
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+/* a little room above and below, so that no line runs along the frame */
+static void chart_room(kit_chart *c, const double *y, int n)
+{
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (int i = 0; i < n; i++)
+        if (isfinite(y[i])) {
+            low = fmin(low, y[i]);
+            high = fmax(high, y[i]);
+        }
+    if (!(high > low)) return;
+    c->y_low = low - 0.05 * (high - low);
+    c->y_high = high + 0.05 * (high - low);
+}
+
+/* A line for each name, y (names, n) over x (n); those called "none" are grey. Title, labels and axes
+   come in *c. Saved as a file of its own and put into the report. */
+static int report_lines(kit_report *p, const settings *s, const char *file, kit_chart *c,
+                        const char *const *name, int names, const double *x, const double *y, int n,
+                        kit_error *why)
+{
+    kit_series *line = (kit_series *)kit_new((size_t)names, sizeof *line);
+    kit_text svg = { NULL, 0, 0 };
+    for (int i = 0; i < names; i++) {
+        kit_series one = { name[i], x, y + i * n, n, strcmp(name[i], "none") == 0 };
+        line[i] = one;
+    }
+    c->series = line;
+    c->count = names;
+    if (c->log_y == 0 && c->y_low == 0 && c->y_high == 0) chart_room(c, y, names * n);
+    kit_chart_svg(&svg, c);
+    int done = kit_save_in(s->out, file, &svg, why);
+    kit_report_svg(p, &svg, file, c->title, "");
+    kit_text_free(&svg);
+    free(line);
+    return done;
+}
+
+static kit_chart chart_of(const char *title, const char *x_label, const char *y_label)
+{
+    kit_chart c;
+    memset(&c, 0, sizeof c);
+    c.title = title;
+    c.x_label = x_label;
+    c.y_label = y_label;
+    c.log_x = 2;
+    return c;
+}
+
 /* ---- the small language model ------------------------------------------------------------------- */
 
-/* nano: RMSNorm, SwiGLU, QK-norm, tied head; 467,808 parameters without an encoding's */
+/* nano: RMSNorm, SwiGLU, QK-norm, tied head; 467,808 parameters without an encoding's. The embedding is
+   multiplied by sqrt(channels) as in Vaswani et al.: without that waves of height 1 drown tokens of 0.02,
+   and sinusoidal is still at the letters' frequencies when others read words. */
 enum { NANO_BATCH = 32, NANO_CONTEXT = 128 };
 
 static posenc_config nano_config(const char *spec, uint64_t seed)
@@ -115,6 +205,7 @@ static posenc_config nano_config(const char *spec, uint64_t seed)
     c.no_bias = 1;
     c.qk_norm = POSENC_QK_NORM_BEFORE;
     c.tied_head = 1;
+    c.scale_embedding = 1;
     c.seed = seed;
     return c;
 }
