@@ -167,7 +167,7 @@ int main(int argc, char **argv)
         kit_word("text", &s.text, "FILE", "text to learn from [the corpus, else sentences of our own]"),
         kit_int("seeds", &s.seeds, 1, MOST_SEEDS, "seeds from --seed on; quick: 1"),
         kit_u64("seed", &s.seed, "of weights and data"),
-        kit_int("steps", &s.steps, 0, 1000000, "text, scaling, long: of training; 0: 1000, quick 150"),
+        kit_int("steps", &s.steps, 0, 1000000, "of training, for every model; 0: as many as usual"),
         kit_int("threads", &s.threads, 0, 1024, "0: all cores; changes no figure but seconds"),
         kit_word("out", &s.out, "DIR", "where everything is written"),
         kit_switch("resume", &s.resume, "go on from what is in --out"),

@@ -37,11 +37,12 @@ same() {
     fi
 }
 
-# killed_and_resumed FOLDER COMMAND...: kill -9 at growing times, --resume until it is through
+# killed_and_resumed FOLDER COMMAND...: kill -9 after $waits seconds, --resume until it is through
+waits='0.05 0.1 0.15 0.2 0.3 0.4 0.6 0.8 1.2 2'
 killed_and_resumed() {
     folder=$1
     shift
-    for wait in 0.05 0.1 0.15 0.2 0.3 0.4 0.6 0.8 1.2 2; do
+    for wait in $waits; do
         timeout -s KILL "$wait" "$@" --resume --out "$folder" >/dev/null 2>&1 </dev/null
         [ "$?" -eq 0 ] && return 0
     done
@@ -50,6 +51,7 @@ killed_and_resumed() {
 
 # ---- wrong words: exit 2, one sentence -------------------------------------------------------------
 p=$build/pattern m=$build/marker a=$build/attention_maps g=$build/gallery b=$build/bench
+d=$build/depth x=$build/extrapolate
 refused pattern_unknown_flag_names_the_nearest 2 -- "$p" train --epohcs 3
 grep -q -e '--epochs' "$work/err" || failed pattern_unknown_flag_names_the_nearest 'the nearest flag is not named'
 refused pattern_unknown_command        2 compare  "$p" compair
@@ -77,6 +79,19 @@ refused gallery_spec_that_cannot_be    2 odd      "$g" --spec rope:dim=3 --out "
 refused gallery_bad_golden_file        1 nowhere  "$g" --check --golden "$work/nowhere.safetensors"
 refused bench_unknown_work             2 nothing  "$b" run --filter nothing --out "$work/no"
 refused bench_unknown_flag             2 filter   "$b" run --fliter rows
+refused depth_unknown_flag             2 --depth  "$d" --dept 3
+refused depth_bad_depth                2 depth    "$d" --depth 1,x
+refused depth_depths_that_fall         2 larger   "$d" --depth 4,2
+refused depth_unknown_encoding         2 rope     "$d" --pe rpoe
+refused depth_table_that_is_too_short  2 rows     "$d" --pe learned:rows=4
+refused depth_text_that_is_not_there   1 nowhere  "$d" --text "$work/nowhere"
+refused depth_text_that_is_too_short   1 20000    "$d" --text LICENSE
+refused extrapolate_without_a_command  2 text     "$x"
+refused extrapolate_unknown_command    2 text     "$x" txt
+refused extrapolate_encodings_of_masked 2 --pe    "$x" masked --pe rope
+refused extrapolate_too_few_steps      2 50       "$x" text --steps 10
+refused extrapolate_unknown_key        2 base     "$x" text --pe rope:bass=3
+refused extrapolate_text_that_is_too_short 1 20000 "$x" text --text LICENSE
 
 r=$build/run_model published=tests/golden/published
 refused run_model_without_a_folder     2 folder   "$r"
@@ -97,6 +112,8 @@ fi
 # ---- files that are not there, not ours, not writable: exit 1, one sentence -------------------------
 refused pattern_unwritable_out 1 null "$p" train $tiny --epochs 1 --quiet --out /dev/null/x
 refused marker_unwritable_out  1 null "$m" train --epochs 1 --quiet --threads 1 --out /dev/null/x
+refused depth_unwritable_out   1 null "$d" --quick --quiet --text posenc.h --out /dev/null/x
+refused extrapolate_unwritable_out 1 null "$x" pattern --quick --quiet --out /dev/null/x
 refused maps_missing_file      1 nowhere "$a" --out "$work/maps" "$work/nowhere.safetensors"
 "$p" train $tiny --pe learned --epochs 1 --quiet --out "$work/one" >/dev/null 2>&1
 last=$work/one/last.safetensors
@@ -126,6 +143,19 @@ few="$m grid --pe none --pe rope --depth 1 --epochs 1,2 --seeds 1 --sequences 20
 $few --out "$work/grid" >/dev/null 2>&1
 killed_and_resumed "$work/grid2" $few
 same marker_killed_and_resumed_leaves_the_same_files "$work/grid" "$work/grid2"
+cat posenc.h tests/*.c >"$work/text.txt"
+few="$d --depth 1 --steps 50 --seeds 1 --pe none --quiet --text $work/text.txt"
+$few --out "$work/stacks" >"$work/out" 2>&1
+killed_and_resumed "$work/stacks2" $few
+same depth_killed_and_resumed_leaves_the_same_files "$work/stacks" "$work/stacks2"
+refused depth_resume_with_other_settings 1 --lr $few --lr 0.5 --resume --out "$work/stacks"
+# the second model is under way when it is killed, the first one is there
+few="$x text --quick --pe learned --steps 50 --seeds 2 --quiet --text $work/text.txt"
+$few --out "$work/lengths" >"$work/out" 2>&1
+waits='1 6'
+killed_and_resumed "$work/lengths2" $few
+same extrapolate_killed_and_resumed_leaves_the_same_files "$work/lengths" "$work/lengths2"
+refused extrapolate_resume_with_other_settings 1 --steps $few --steps 60 --resume --out "$work/lengths"
 
 # ---- what is left behind ----------------------------------------------------------------------------
 for file in summary.csv history.csv history.jsonl timing.csv curves.svg report.html report.md; do
@@ -133,6 +163,12 @@ for file in summary.csv history.csv history.jsonl timing.csv curves.svg report.h
 done
 for file in grid.csv timing.csv positions.csv report.html report.md; do
     if [ -s "$work/grid/$file" ]; then passed "marker_leaves_$file"; else failed "marker_leaves_$file" 'it is not there'; fi
+done
+for file in layers.csv runs.csv curves.csv attention_alone.csv claims.csv loss_by_depth.svg report.html report.md; do
+    if [ -s "$work/stacks/$file" ]; then passed "depth_leaves_$file"; else failed "depth_leaves_$file" 'it is not there'; fi
+done
+for file in text.csv text.svg text_places.svg report.html report.md; do
+    if [ -s "$work/lengths/$file" ]; then passed "extrapolate_leaves_$file"; else failed "extrapolate_leaves_$file" 'it is not there'; fi
 done
 want=method,params,best_val_acc,best_epoch,epochs_to_99,final_val_acc,final_train_acc,gain_over_none
 if [ "$(head -n 1 "$work/whole/summary.csv")" = "$want" ]; then passed pattern_summary_has_its_columns
@@ -167,7 +203,7 @@ fi
 
 # ---- in a browser -----------------------------------------------------------------------------------
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-for report in whole grid maps gallery bench curves; do
+for report in whole grid maps gallery bench curves stacks lengths; do
     for width in 360 1280; do
         name=report_of_${report}_opens_without_an_error_at_$width
         if [ -z "$browser" ]; then skipped "$name" 'there is no chromium'; continue; fi

@@ -42,7 +42,10 @@ static int copy_done(const settings *s, int kind, int way)
     return way < COPY_KNOWN || kind == COPY_RSC || kind == COPY_RDC;
 }
 
-static int copy_steps(const settings *s, int kind) { return s->quick ? 300 : copy_task[kind].steps; }
+static int copy_steps(const settings *s, int kind)
+{
+    return steps_of(s, 300, copy_task[kind].steps);
+}
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 
@@ -407,11 +410,10 @@ static void copy_tell_setting(kit_report *p, const settings *s)
                     "symbols, **mc** reverses them. Trained on n from 1 to %d, asked up to %d; an answer "
                     "counts only if every symbol and the end are right.", COPY_SHORT, COPY_LONG);
     kit_report_text(p, "The model: a causal transformer of 4 layers, 128 channels and 4 heads (0.8M parameters; "
-                    "the published one has 107M), %d symbols, 64 texts a step, %d steps%s. Only the answer "
-                    "is learned. A quarter of all texts of each length is kept for the test, %d of which are "
-                    "asked for each n. %d seed%s.", COPY_SYMBOLS, copy_steps(s, COPY_RSC),
-                    s->quick ? "" : " (cmc and mc: 1,200)", COPY_ASKED, s->seeds,
-                    s->seeds > 1 ? "s (mean, lowest and highest)" : "");
+                    "the published one has 107M), %d symbols, 64 texts a step, %d steps (cmc and mc: %d). "
+                    "Only the answer is learned. A quarter of all texts of each length is kept for the "
+                    "test, %d of which are asked for each n. %d seed%s.", COPY_SYMBOLS,
+                    copy_steps(s, COPY_RSC), copy_steps(s, COPY_CMC), COPY_ASKED, s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "");
     if (s->quick)
         kit_report_text(p, "This is the **quick** version, a first look: one task, one seed, models that have "
                         "hardly learned it.");

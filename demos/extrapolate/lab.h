@@ -14,6 +14,12 @@ typedef struct settings {
     kit_corpus corpus;                     /* open before any experiment runs                     */
 } settings;
 
+/* training steps of an experiment: what was asked for, or its own numbers */
+static int steps_of(const settings *s, int quick, int full)
+{
+    return s->steps ? s->steps : s->quick ? quick : full;
+}
+
 /* An experiment is one command of the program and one section of the report. Its figures live in its
    own file; run fills them, trial by trial, and the others read them. */
 typedef struct experiment {

@@ -27,7 +27,7 @@ static struct {
 } mask_loss;
 
 static int mask_done(const settings *s, int spec) { return !s->quick || spec == MASK_NONE || spec == MASK_ROPE; }
-static int mask_steps(const settings *s) { return s->quick ? 400 : 1600; }
+static int mask_steps(const settings *s) { return steps_of(s, 400, 1600); }
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 

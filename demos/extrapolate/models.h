@@ -44,7 +44,7 @@ static struct {
     double *value;                         /* (specs, seeds, TEXT_NUMBERS)                        */
 } text;
 
-static int text_steps(const settings *s) { return s->steps ? s->steps : s->quick ? 150 : 1000; }
+static int text_steps(const settings *s) { return steps_of(s, 150, 1000); }
 
 static double *text_numbers(const settings *s, int spec, int seed)
 {

@@ -12,7 +12,7 @@
 #include "tasks.h"
 #include "trials.h"
 
-enum { GAP_BATCH = 32, GAP_LENGTHS = 5, GAP_TEXTS = 512, GAP_STEPS = 1000, GAP_MOST = 512, GAP_WAYS = 12 };
+enum { GAP_BATCH = 32, GAP_LENGTHS = 5, GAP_TEXTS = 512, GAP_QUICK_TEXTS = 256, GAP_STEPS = 1000, GAP_MOST = 512, GAP_WAYS = 12 };
 
 static const int gap_length[GAP_LENGTHS] = { 32, 64, 128, 256, 512 };
 
@@ -36,13 +36,13 @@ static int gap_done(const settings *s, int way)
         || way == GAP_RELATIVE || way == GAP_RELATIVE_16;
 }
 
-static int gap_steps(const settings *s) { return s->quick ? 400 : GAP_STEPS; }
+static int gap_steps(const settings *s) { return steps_of(s, 400, GAP_STEPS); }
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 
 typedef struct gap_feed {
     uint64_t seed;
-    int mean;
+    int mean, asked;                       /* asked: texts of each length in the test             */
     int tokens[GAP_BATCH * GAP_MOST], targets[GAP_BATCH * GAP_MOST], label[GAP_BATCH];
 } gap_feed;
 
@@ -75,12 +75,12 @@ static int gap_class(const float *logits, const gap_feed *f, int b, int T)
     return logits[best] == logits[best] ? best : -1;
 }
 
-/* share of GAP_TEXTS texts of T that m, a model for such texts, tells right */
+/* share of the texts of T that m, a model for such texts, tells right */
 static int gap_accuracy(double *right, posenc_model *m, gap_feed *f, int T, kit_error *why)
 {
     float *logits = (float *)kit_new((size_t)(GAP_BATCH * T) * GAP_TOKENS, sizeof *logits);
     int hits = 0, good = 1;
-    for (int first = 0; first < GAP_TEXTS && good; first += GAP_BATCH) {
+    for (int first = 0; first < f->asked && good; first += GAP_BATCH) {
         posenc_batch batch;
         posenc_error said;
         gap_draw(f, &batch, KIT_RANDOM_TEST, first, T);
@@ -89,7 +89,7 @@ static int gap_accuracy(double *right, posenc_model *m, gap_feed *f, int T, kit_
             || kit_fail(why, "%s", said.text);
         for (int b = 0; b < GAP_BATCH && good; b++) hits += gap_class(logits, f, b, T) == f->label[b];
     }
-    *right = good ? (double)hits / GAP_TEXTS : NAN;
+    *right = good ? (double)hits / f->asked : NAN;
     free(logits);
     return good;
 }
@@ -126,6 +126,8 @@ static posenc_config gap_config(int way, uint64_t seed, int threads)
     return c;
 }
 
+static int gap_texts(const settings *s) { return s->quick ? GAP_QUICK_TEXTS : GAP_TEXTS; }
+
 static lesson gap_lesson(gap_feed *f, const settings *s, int way, int k)
 {
     lesson l;
@@ -133,6 +135,7 @@ static lesson gap_lesson(gap_feed *f, const settings *s, int way, int k)
     memset(&l, 0, sizeof l);
     f->seed = s->seed + (uint64_t)k;
     f->mean = gap_way[way].mean;
+    f->asked = gap_texts(s);
     l.config = gap_config(way, f->seed, s->threads);
     l.how = nano_training(NULL, gap_steps(s));
     l.how.fill = gap_fill;
@@ -140,8 +143,8 @@ static lesson gap_lesson(gap_feed *f, const settings *s, int way, int k)
     l.measure = gap_measure;
     kit_spec_slug(slug, sizeof slug, gap_way[way].spec);
     snprintf(l.t.name, sizeof l.t.name, "pattern-%s%s-s%" PRIu64, slug, f->mean ? "-mean" : "", f->seed);
-    kit_put(&l.line, "extrapolate pattern: --pe %s --asked %s --seed %" PRIu64 " --steps %d",
-            gap_way[way].spec, f->mean ? "mean" : "pairs", f->seed, l.how.steps);
+    kit_put(&l.line, "extrapolate pattern: --pe %s --asked %s --seed %" PRIu64 " --steps %d --texts %d",
+            gap_way[way].spec, f->mean ? "mean" : "pairs", f->seed, l.how.steps, f->asked);
     l.t.settings = l.line.data;
     l.t.value = gap_right[way][k];
     l.t.n = GAP_LENGTHS;
@@ -377,7 +380,7 @@ static void gap_tell_setting(kit_report *p, const settings *s)
     kit_report_text(p, "Two layers, 64 channels, 4 heads, looking both ways; %d steps of %d texts of %d tokens, then "
                     "%d texts of each length. Asked at the first value of each pair: is the second one at "
                     "its distance? The surest yes is the answer. %d seed%s.", gap_steps(s), GAP_BATCH, GAP_LEAST,
-                    GAP_TEXTS, s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "");
+                    gap_texts(s), s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "");
     if (s->quick)
         kit_report_text(p, "This is the **quick** version, a first look: one seed, fewer encodings, models that "
                         "have hardly learned the task.");
