@@ -5,15 +5,15 @@
        build/depth --cost                   time and memory against the length, tiled beside plain
        build/depth --help
 
-   Next-byte models with and without residuals and norms, with their first weights and trained. Behind every
-   layer: can a probe still read the position, are all tokens alike by now, where does attention look, how
-   large are gradients and activations; then whether it trained at all, and what longer texts cost.
-   demos/depth.md is the story.
+   Next-byte models with and without residuals and norms, with their first weights and trained.
+   Behind every layer: can a probe still read the position, are all tokens alike by now, where does
+   attention look, how large are gradients and activations; then whether it trained at all, and what
+   longer texts cost. demos/depth.md is the story.
 
-   Writes into --out: layers.csv, runs.csv, curves.csv, attention_alone.csv, claims.csv, the charts as SVG,
-   report.html, report.md, and runs/ with the numbers of each run. Same seed and settings: every file has
-   the same bytes, also when the run was stopped (Ctrl-C, power cut) and went on with --resume. What the
-   clock says is in cost/ alone. */
+   Writes into --out: layers.csv, runs.csv, curves.csv, attention_alone.csv, claims.csv, the charts
+   as SVG, report.html, report.md, and runs/ with the numbers of each run. Same seed and settings:
+   every file has the same bytes, also when the run was stopped (Ctrl-C, power cut) and went on with
+   --resume. What the clock says is in cost/ alone. */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -37,7 +37,8 @@ static int open_text(settings *s, const char *program, kit_error *why)
 {
     if (!kit_corpus_open(&s->corpus, s->text, program, why)) return 0;
     if (s->corpus.held.size < HELD_LEAST)
-        return kit_fail(why, "%.200s has %zu bytes; a twentieth is held out, and %d of those are needed",
+        return kit_fail(why,
+                        "%.200s has %zu bytes; a twentieth is held out, and %d of those are needed",
                         s->corpus.name, s->corpus.train.size + s->corpus.held.size, HELD_LEAST);
     if (s->corpus.own && !s->quiet)
         printf("no corpus here (make corpus fetches it): sentences of our own making instead\n");
@@ -63,7 +64,7 @@ static int do_stacks(settings *s, const char *program, kit_error *why)
     return code;
 }
 
-/* ---- the command line -------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* "1,4,16": rising whole numbers */
 static int read_depths(kit_args *a, numbers *list, const char *text)
@@ -73,12 +74,14 @@ static int read_depths(kit_args *a, numbers *list, const char *text)
         char *end;
         long v = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : 0;
         if (v < 1 || v > MOST_DEPTH || (*end != ',' && *end != 0))
-            return kit_usage(a, "--depth takes whole numbers from 1 to %d with commas between, not '%s'",
-                             MOST_DEPTH, text);
+            return kit_usage(
+                a, "--depth takes whole numbers from 1 to %d with commas between, not '%s'",
+                MOST_DEPTH, text);
         if (list->count == MOST_DEPTHS)
             return kit_usage(a, "--depth takes %d numbers at most", MOST_DEPTHS);
         if (list->count > 0 && v <= list->item[list->count - 1])
-            return kit_usage(a, "--depth wants each number larger than the one before, not '%s'", text);
+            return kit_usage(a, "--depth wants each number larger than the one before, not '%s'",
+                             text);
         list->item[list->count] = (int)v;
         at = *end ? end + 1 : NULL;
     }
@@ -93,7 +96,8 @@ static int check_models(kit_args *a, const settings *s)
         posenc_config c = stack_config(&k, s, s->seed);
         posenc_bytes bytes;
         posenc_error said;
-        if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK) return kit_usage(a, "%s", said.text);
+        if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK)
+            return kit_usage(a, "%s", said.text);
         if (!kit_spec_reaches(a, s->spec[i], LENGTH)) return 0;
     }
     return 1;
@@ -107,12 +111,14 @@ static int check_settings(kit_args *a, settings *s, kit_list *pe)
     if (!kit_given(a, "seeds") && s->quick) s->seeds = 1;
     if (pe->count == 0) {
         pe->count = 1;
-        pe->item[0] = s->quick ? "sinusoidal none rope" : "sinusoidal learned:init=0.7 none rope alibi";
+        pe->item[0] =
+            s->quick ? "sinusoidal none rope" : "sinusoidal learned:init=0.7 none rope alibi";
     }
     if (!read_depths(a, &s->depths, s->depth_text)) return 0;
     s->specs = kit_read_specs(a, pe, s->spec);
     if (s->specs == 0 || !check_models(a, s)) return 0;
-    if (s->specs > LINES) return kit_usage(a, "--pe takes %d encodings at most, not %d", LINES, s->specs);
+    if (s->specs > LINES)
+        return kit_usage(a, "--pe takes %d encodings at most, not %d", LINES, s->specs);
     if (!s->out) s->out = "results/depth";
     if (!s->cost || kit_given(a, "out")) return 1;
     snprintf(folder, sizeof folder, "%s/cost", s->out);
@@ -139,11 +145,13 @@ int main(int argc, char **argv)
         kit_word("depth", &s.depth_text, "N,N", "how many blocks [1,2,4,8,16,32; quick: 1,4,16]"),
         kit_int("steps", &s.steps, KIT_TRAIN_POINTS, 1000000, "of training; quick: 100"),
         kit_real("lr", &s.lr, 0, 10, "highest learning rate, the same for all"),
-        kit_word("text", &s.text, "FILE", "what to learn from [make corpus, else our own sentences]"),
+        kit_word("text", &s.text, "FILE",
+                 "what to learn from [make corpus, else our own sentences]"),
         kit_int("seeds", &s.seeds, 1, MOST_SEEDS, "seeds from --seed on; quick: 1"),
         kit_u64("seed", &s.seed, "of weights and data"),
         kit_int("threads", &s.threads, 0, 1024, "0: all cores; changes no figure but --cost's"),
-        kit_switch("cost", &s.cost, "time and memory of attention against the length, and nothing else"),
+        kit_switch("cost", &s.cost,
+                   "time and memory of attention against the length, and nothing else"),
         kit_word("out", &s.out, "DIR", "[results/depth; cost: results/depth/cost]"),
         kit_switch("resume", &s.resume, "go on with what is in --out"),
         kit_switch("quick", &s.quick, "fewer depths, steps and encodings, for a first look"),

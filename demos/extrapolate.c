@@ -3,21 +3,22 @@
        build/extrapolate all --quick                  every experiment in small, about five minutes
        build/extrapolate all                          about 90 minutes on two cores
        build/extrapolate text                         E1 beyond the training length
-       build/extrapolate masked                       E2 no encoding at all, causal and bidirectional
+       build/extrapolate masked                       E2 no encoding, causal and bidirectional
        build/extrapolate copying                      E3 repeat and copy longer than ever seen
-       build/extrapolate scaling                      E4 rope's scalings, with and without fine-tuning
+       build/extrapolate scaling                      E4 rope's scalings, fine-tuned and not
        build/extrapolate pattern                      the pattern task, 32 to 512 tokens
        build/extrapolate long                         texts of 512 to 8,192: accuracy, time, memory
        build/extrapolate --help
 
-   Each claim stands beside what was published and what came out here, with a verdict by a rule that is
-   fixed in the code. What to look for: who goes on past the length it was trained for (alibi, kerple),
-   who breaks at once (sinusoidal), who cannot (learned), and what a scaling of rope saves.
+   Each claim stands beside what was published and what came out here, with a verdict by a rule that
+   is fixed in the code. What to look for: who goes on past the length it was trained for (alibi,
+   kerple), who breaks at once (sinusoidal), who cannot (learned), and what a scaling of rope saves.
 
-   Writes into --out: report.html, report.md, a CSV table for each experiment, its charts as SVG, and runs/
-   with a checkpoint and a file of numbers for each trial. With --resume what is finished is not done
-   again and what was under way goes on, also after kill -9; `all --resume` gathers into one report what
-   single commands have done. `make corpus` fetches the text that the rules are made for. */
+   Writes into --out: report.html, report.md, a CSV table for each experiment, its charts as SVG,
+   and runs/ with a checkpoint and a file of numbers for each trial. With --resume what is finished
+   is not done again and what was under way goes on, also after kill -9; `all --resume` gathers into
+   one report what single commands have done. `make corpus` fetches the text that the rules are made
+   for. */
 #define _POSIX_C_SOURCE 200809L
 #define POSENC_IMPLEMENTATION
 #include "posenc.h"
@@ -30,8 +31,8 @@
 #include "extrapolate/text.h"
 
 static const experiment *const experiments[] = {
-    &text_experiment, &masked_experiment, &copying_experiment, &scaling_experiment, &pattern_experiment,
-    &long_experiment
+    &text_experiment,    &masked_experiment,  &copying_experiment,
+    &scaling_experiment, &pattern_experiment, &long_experiment
 };
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
 
@@ -71,9 +72,12 @@ static void tell_verdicts(kit_report *p)
     char text[160];
     say_verdicts(text, sizeof text);
     kit_report_heading(p, "The verdicts");
-    kit_report_text(p, "Of the claims above: %s. A claim is **reproduced** when the rule beside it holds, "
-                    "**different** when the direction is the same and the size is not. The rules stand in the "
-                    "code and were there before the figures; nothing was tuned until a row came out.", text);
+    kit_report_text(p,
+                    "Of the claims above: %s. A claim is **reproduced** when the rule beside it "
+                    "holds, **different** when the direction is the same and the size is not. The "
+                    "rules stand in the code and were there before the figures; nothing was tuned "
+                    "until a row came out.",
+                    text);
 }
 
 static void tell_again(kit_report *p, const choice *c, const settings *s)
@@ -86,8 +90,8 @@ static void tell_again(kit_report *p, const choice *c, const settings *s)
     for (int i = 0; i < s->pe.count; i++) kit_put(&again, " --pe \"%s\"", s->pe.item[i]);
     if (s->text) kit_put(&again, " --text \"%s\"", s->text);
     kit_report_heading(p, "The same figures again");
-    kit_report_text(p, "On the same type of processor, with any number of threads; seconds are those of "
-                    "this machine.");
+    kit_report_text(p, "On the same type of processor, with any number of threads; seconds are "
+                       "those of this machine.");
     kit_report_code(p, again.data);
     kit_text_free(&again);
 }
@@ -98,7 +102,8 @@ static int report_all(const choice *c, const settings *s, kit_error *why)
     kit_error ignored;
     int done = 1;
     kit_report_begin(&p, c->count > 1 ? "Train short, test long" : experiments[c->first]->title);
-    for (int i = c->first; i < c->first + c->count && done; i++) done = experiments[i]->report(&p, s, why);
+    for (int i = c->first; i < c->first + c->count && done; i++)
+        done = experiments[i]->report(&p, s, why);
     tell_verdicts(&p);
     tell_again(&p, c, s);
     return kit_report_save(&p, s->out, done ? why : &ignored) && done;
@@ -108,7 +113,8 @@ static int finish(int code, const settings *s, const kit_error *why)
 {
     if (code == FAILED) fprintf(stderr, "extrapolate: %s\n", why->text);
     if (code == STOPPED)
-        fprintf(stderr, "extrapolate: stopped, all is saved in %s; add --resume to go on\n", s->out);
+        fprintf(stderr, "extrapolate: stopped, all is saved in %s; add --resume to go on\n",
+                s->out);
     if (code == DONE) {
         char text[160];
         say_verdicts(text, sizeof text);
@@ -128,8 +134,9 @@ static int do_experiments(const choice *c, settings *s, const char *program)
     lab.out = s->out;
     lab.resume = s->resume;
     lab.quiet = s->quiet;
-    if (!kit_corpus_open(&s->corpus, s->text, program, &why) || !clear_all(c, s, &lab, &why)) code = FAILED;
-    lab.resume = 1;           /* what is there now is of this run, or was asked to be gone on with */
+    if (!kit_corpus_open(&s->corpus, s->text, program, &why) || !clear_all(c, s, &lab, &why))
+        code = FAILED;
+    lab.resume = 1;          /* what is there now is of this run, or was asked for */
     for (int i = c->first; i < c->first + c->count; i++) work += experiments[i]->work(s);
     lab.bar = kit_progress_begin("steps", work, 0, s->quiet);
     if (code == DONE) code = run_all(c, s, &lab, &why);
@@ -149,7 +156,8 @@ static int check_settings(kit_args *a, settings *s, choice *c)
     c->count = all ? EXPERIMENTS : 1;
     if (strcmp(name, "text") == 0 || strcmp(name, "long") == 0) takes_pe = 1;
     if (kit_given(a, "pe") && !takes_pe)
-        return kit_usage(a, "--pe is for text, long and all; the encodings of %s are part of it", name);
+        return kit_usage(a, "--pe is for text, long and all; the encodings of %s are part of it",
+                         name);
     if (s->steps > 0 && s->steps < KIT_TRAIN_POINTS)
         return kit_usage(a, "--steps takes %d at least, not %d", KIT_TRAIN_POINTS, s->steps);
     if (!kit_given(a, "seeds") && s->quick) s->seeds = 1;
@@ -163,8 +171,10 @@ int main(int argc, char **argv)
     static settings s;
     kit_command commands[EXPERIMENTS + 2];
     kit_option options[] = {
-        kit_several("pe", &s.pe, "SPEC", "text, long: name[:key=value,...][+...]; blanks between several"),
-        kit_word("text", &s.text, "FILE", "text to learn from [the corpus, else sentences of our own]"),
+        kit_several("pe", &s.pe, "SPEC",
+                    "text, long: name[:key=value,...][+...]; blanks between several"),
+        kit_word("text", &s.text, "FILE",
+                 "text to learn from [the corpus, else sentences of our own]"),
         kit_int("seeds", &s.seeds, 1, MOST_SEEDS, "seeds from --seed on; quick: 1"),
         kit_u64("seed", &s.seed, "of weights and data"),
         kit_int("steps", &s.steps, 0, 1000000, "of training, for every model; 0: as many as usual"),

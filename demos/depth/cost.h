@@ -1,7 +1,7 @@
 /* depth/cost.h - what attention costs against the length: time and memory, tiled beside plain
 
-   Seconds are figures of one machine at one moment, so they stay out of the report that repeats byte for
-   byte: this page is made by --cost alone, into a folder of its own. */
+   Seconds are figures of one machine at one moment, so they stay out of the report that repeats
+   byte for byte: this page is made by --cost alone, into a folder of its own. */
 #ifndef DEPTH_COST_H
 #define DEPTH_COST_H
 
@@ -34,7 +34,8 @@ static size_t cost_scratch(int T, const posenc_attention *how)
 static desk desk_open(int T, int threads)
 {
     desk d;
-    size_t n = (size_t)T * COST_HEADS * COST_WIDTH, square = (size_t)COST_HEADS * (size_t)T * (size_t)T;
+    size_t n = (size_t)T * COST_HEADS * COST_WIDTH,
+           square = (size_t)COST_HEADS * (size_t)T * (size_t)T;
     kit_random r = kit_random_open(1, KIT_RANDOM_TEST, (uint64_t)T);
     memset(&d, 0, sizeof d);
     d.T = T;
@@ -43,7 +44,8 @@ static desk desk_open(int T, int threads)
     d.room = (float *)bench_room(8 * n * sizeof(float));
     for (int i = 0; i < 8; i++)
         d.x[i] = posenc_heads_bthd(d.room + (size_t)i * n, 1, T, COST_HEADS, COST_WIDTH);
-    for (size_t i = 0; i < 8 * n; i++) d.room[i] = (float)(2 * (kit_random_word(&r) / 4294967296.0) - 1);
+    for (size_t i = 0; i < 8 * n; i++)
+        d.room[i] = (float)(2 * (kit_random_word(&r) / 4294967296.0) - 1);
     d.lse = (float *)bench_room((size_t)T * COST_HEADS * sizeof(float));
     d.scratch = (float *)bench_room(cost_scratch(T, &d.how) * sizeof(float));
     d.map = (float *)bench_room(square * sizeof(float));
@@ -64,9 +66,10 @@ static void go_tiled(void *user)
 {
     desk *d = (desk *)user;
     posenc_heads *x = d->x;
-    posenc_attention_forward(x[DESK_OUT], d->lse, x[DESK_Q], x[DESK_K], x[DESK_V], &d->how, d->scratch);
-    posenc_attention_backward(x[DESK_DQ], x[DESK_DK], x[DESK_DV], NULL, x[DESK_DOUT], x[DESK_OUT], d->lse,
-                              x[DESK_Q], x[DESK_K], x[DESK_V], &d->how, d->scratch);
+    posenc_attention_forward(x[DESK_OUT], d->lse, x[DESK_Q], x[DESK_K], x[DESK_V], &d->how,
+                             d->scratch);
+    posenc_attention_backward(x[DESK_DQ], x[DESK_DK], x[DESK_DV], NULL, x[DESK_DOUT], x[DESK_OUT],
+                              d->lse, x[DESK_Q], x[DESK_K], x[DESK_V], &d->how, d->scratch);
 }
 
 static void go_plain(void *user)
@@ -74,8 +77,8 @@ static void go_plain(void *user)
     desk *d = (desk *)user;
     posenc_heads *x = d->x;
     posenc_attention_plain_forward(x[DESK_OUT], d->map, x[DESK_Q], x[DESK_K], x[DESK_V], &d->how);
-    posenc_attention_plain_backward(x[DESK_DQ], x[DESK_DK], x[DESK_DV], NULL, d->dmap, x[DESK_DOUT], d->map,
-                                    x[DESK_Q], x[DESK_K], x[DESK_V], &d->how);
+    posenc_attention_plain_backward(x[DESK_DQ], x[DESK_DK], x[DESK_DV], NULL, d->dmap, x[DESK_DOUT],
+                                    d->map, x[DESK_Q], x[DESK_K], x[DESK_V], &d->how);
 }
 
 /* by the sizes that the calls ask for; nothing is measured */
@@ -93,7 +96,8 @@ static void cost_memory(cost *c, const settings *s)
     c->plain_bytes = 4 * 2.0 * COST_HEADS * T * T;
     config.batch = 1;
     config.context = c->T;
-    c->model_bytes = posenc_model_bytes(&bytes, &config, NULL) == POSENC_OK ? (double)bytes.total : NAN;
+    c->model_bytes =
+        posenc_model_bytes(&bytes, &config, NULL) == POSENC_OK ? (double)bytes.total : NAN;
     c->maps_bytes = 4 * (double)COST_LAYERS * HEADS * T * T;
 }
 
@@ -107,7 +111,7 @@ static void cost_time(cost *c, const settings *s)
     desk_close(&d);
 }
 
-/* ---- what is left behind --------------------------------------------------------------------------- */
+/* ---- what is left behind --------------------------------------------------------------------- */
 
 static double milliseconds(timing t) { return t.samples ? 1e3 * t.median : NAN; }
 
@@ -147,8 +151,8 @@ static void show_times(findings *f, const cost *c)
 static void show_memory(findings *f, const cost *c)
 {
     drawing *d = drawing_new("Memory", "tokens (logarithmic)", "megabytes (logarithmic)");
-    static const char *const name[4] = { "one attention, tiled", "one attention, plain", "model of 16 layers",
-                                         "its maps, if kept" };
+    static const char *const name[4] = { "one attention, tiled", "one attention, plain",
+                                         "model of 16 layers", "its maps, if kept" };
     for (int l = 0; l < 4; l++) {
         drawing_line(d, name[l], 0);
         for (int i = 0; i < COST_LENGTHS; i++)
@@ -162,8 +166,8 @@ static void show_memory(findings *f, const cost *c)
 
 static void table_cost(findings *f, const cost *c)
 {
-    static const char *const head[] = { "tokens", "tiled, ms", "plain, ms", "plain / tiled", "tiled, MB",
-                                        "plain, MB", "model, MB", "its maps, MB" };
+    static const char *const head[] = { "tokens",    "tiled, ms", "plain, ms", "plain / tiled",
+                                        "tiled, MB", "plain, MB", "model, MB", "its maps, MB" };
     kit_cells t = kit_cells_new(1 + COST_LENGTHS, 8);
     put_head(&t, head);
     for (int i = 0; i < COST_LENGTHS; i++) {
@@ -188,17 +192,17 @@ static void tell_cost(findings *f, const cost *c)
     double memory = whole->tiled_bytes / half->tiled_bytes;
     verdict v = judge(time, 3, 2.2), w = judge(memory, 3, 2.2);
     kit_report_text(&f->page,
-                    "**\"The time of attention grows with the square of the length\" %s%s.** From %d "
-                    "to %d tokens: %.1f times, tiled. The rule: 3 times or more, or no more than 2.2.",
+                    "**\"The time of attention grows with the square of the length\" %s%s.** From "
+                    "%d to %d tokens: %.1f times, tiled. The rule: 3 times or more, or no more "
+                    "than 2.2.",
                     v == IN_PART ? "holds " : "", verdict_word(v), half->T, whole->T, time);
-    kit_report_text(&f->page,
-                    "**\"Its memory does, too\" %s%s.** Tiled: %.1f times. A map of all pairs never "
-                    "has to exist (Dao et al. 2022); who keeps it pays %.0f MB for one layer at %d "
-                    "tokens.",
-                    w == IN_PART ? "holds " : "", verdict_word(w), memory, 1e-6 * whole->plain_bytes,
-                    whole->T);
-    printf("%-14s time grows with the square: %.1f times from %d to %d\n", verdict_word(v), time, half->T,
-           whole->T);
+    kit_report_text(
+        &f->page,
+        "**\"Its memory does, too\" %s%s.** Tiled: %.1f times. A map of all pairs never has to "
+        "exist (Dao et al. 2022); who keeps it pays %.0f MB for one layer at %d tokens.",
+        w == IN_PART ? "holds " : "", verdict_word(w), memory, 1e-6 * whole->plain_bytes, whole->T);
+    printf("%-14s time grows with the square: %.1f times from %d to %d\n", verdict_word(v), time,
+           half->T, whole->T);
     printf("%-14s memory does, too: %.1f times\n", verdict_word(w), memory);
 }
 
@@ -212,9 +216,9 @@ static int cost_report(findings *f, const cost *c)
     kit_text_free(&table);
     kit_report_begin(&f->page, "What attention costs against the length");
     kit_report_text(&f->page,
-                    "Median of %d samples, %s kernels, %d thread%s, on the machine this was made on. "
-                    "Plain attention builds the map of all pairs and keeps it for the backward, tiled "
-                    "attention never has it.",
+                    "Median of %d samples, %s kernels, %d thread%s, on the machine this was made "
+                    "on. Plain attention builds the map of all pairs and keeps it for the "
+                    "backward, tiled attention never has it.",
                     9, posenc_cpu_tier(), s->threads > 0 ? s->threads : posenc_threads(),
                     (s->threads > 0 ? s->threads : posenc_threads()) > 1 ? "s" : "");
     show_times(f, c);

@@ -6,7 +6,7 @@
 #include "kit/svg.h"
 #include "stacks.h"
 
-/* ---- means over seeds; NaN where a seed has none ------------------------------------------------ */
+/* ---- means over seeds; NaN where a seed has none --------------------------------------------- */
 
 static double layer_mean(const study *y, const stack *k, int phase, int layer, int measure)
 {
@@ -33,7 +33,7 @@ static double tail_spread(const study *y, const stack *k, int which)
     return (high - low) / 2;
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------------- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 static void put_stack(kit_text *t, const study *y, const stack *k, int seed)
 {
@@ -63,7 +63,8 @@ static void layers_csv(kit_text *t, const study *y)
                 put_stack(t, y, k, seed);
                 kit_csv_text(t, phase == TRAINED ? "trained" : "untrained");
                 kit_csv_int(t, layer);
-                for (int m = 0; m < MEASURES; m++) put_number(t, stack_layer(k, seed, phase, layer)[m]);
+                for (int m = 0; m < MEASURES; m++)
+                    put_number(t, stack_layer(k, seed, phase, layer)[m]);
                 kit_csv_end(t);
             }
 }
@@ -75,7 +76,8 @@ static void runs_csv(kit_text *t, const study *y)
         for (int seed = 0; seed < y->set->seeds && y->item[i].trained; seed++) {
             put_stack(t, y, &y->item[i], seed);
             kit_csv_int(t, y->set->steps);
-            for (int v = TRAIN_LOSS; v <= BITS_4X; v++) put_number(t, stack_tail(&y->item[i], seed)[v]);
+            for (int v = TRAIN_LOSS; v <= BITS_4X; v++)
+                put_number(t, stack_tail(&y->item[i], seed)[v]);
             kit_csv_end(t);
         }
 }
@@ -96,7 +98,8 @@ static void curves_csv(kit_text *t, const study *y)
             }
 }
 
-static int save_csv(void (*make)(kit_text *, const study *), const study *y, const char *name, kit_error *why)
+static int save_csv(void (*make)(kit_text *, const study *), const study *y, const char *name,
+                    kit_error *why)
 {
     kit_text t = { NULL, 0, 0 };
     make(&t, y);
@@ -105,13 +108,16 @@ static int save_csv(void (*make)(kit_text *, const study *), const study *y, con
     return done;
 }
 
-/* ---- attention and nothing else, drawn anew for every seed ------------------------------------- */
+/* ---- attention and nothing else, drawn anew for every seed ----------------------------------- */
 
 enum { ALONE_LAYERS = 12, ALONE_DRAWS = 8, ALONE_KINDS = 4 };
 static const struct { const char *name; int causal, skip; } alones[ALONE_KINDS] = {
-    { "alone", 0, 0 }, { "alone, causal", 1, 0 }, { "with residuals", 0, 1 }, { "residuals, causal", 1, 1 }
+    { "alone", 0, 0 },
+    { "alone, causal", 1, 0 },
+    { "with residuals", 0, 1 },
+    { "residuals, causal", 1, 1 }
 };
-typedef struct lonely { double away[ALONE_KINDS][ALONE_LAYERS + 1]; } lonely;     /* geometric means */
+typedef struct lonely { double away[ALONE_KINDS][ALONE_LAYERS + 1]; } lonely;  /* geometric means */
 
 static lonely lonely_run(const settings *s)
 {
@@ -147,7 +153,7 @@ static int lonely_save(const lonely *a, const char *folder, kit_error *why)
     return done;
 }
 
-/* ---- charts -------------------------------------------------------------------------------------- */
+/* ---- charts ---------------------------------------------------------------------------------- */
 
 enum { LINES = 8 };
 typedef struct drawing {
@@ -183,10 +189,10 @@ static void drawing_point(drawing *d, double x, double y)
     d->y[i][n] = y;
 }
 
-/* One measure of one stack from layer `first` on; k NULL: nothing is drawn. An R² below 0 says no more
-   than 0 does: the probe knows nothing. */
-static void draw_layers(drawing *d, const study *y, const stack *k, const char *name, int phase, int measure,
-                        int first)
+/* One measure of one stack from layer `first` on; k NULL: nothing is drawn. An R² below 0 says no
+   more than 0 does: the probe knows nothing. */
+static void draw_layers(drawing *d, const study *y, const stack *k, const char *name, int phase,
+                        int measure, int first)
 {
     if (!k || d->chart.count == LINES) return;
     drawing_line(d, name, 0);
@@ -200,8 +206,8 @@ static void draw_layers(drawing *d, const study *y, const stack *k, const char *
 static void draw_encodings(drawing *d, const study *y, int depth, int phase, int measure, int first)
 {
     for (int e = 0; e < y->set->specs; e++) {
-        draw_layers(d, y, study_find(y, PRE_NORM, y->set->spec[e], depth, 1), y->set->spec[e], phase, measure,
-                    first);
+        draw_layers(d, y, study_find(y, PRE_NORM, y->set->spec[e], depth, 1), y->set->spec[e],
+                    phase, measure, first);
         if (d->chart.count > e) d->line[e].plain = strcmp(y->set->spec[e], "none") == 0;
     }
 }
@@ -210,8 +216,8 @@ static void draw_encodings(drawing *d, const study *y, int depth, int phase, int
 static void draw_kinds(drawing *d, const study *y, int count, int phase, int measure, int first)
 {
     for (int kind = 0; kind < count; kind++)
-        draw_layers(d, y, study_find(y, kind, y->set->spec[0], deepest(y->set), 1), kinds[kind].name, phase,
-                    measure, first);
+        draw_layers(d, y, study_find(y, kind, y->set->spec[0], deepest(y->set), 1),
+                    kinds[kind].name, phase, measure, first);
 }
 
 #endif

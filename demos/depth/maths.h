@@ -1,7 +1,7 @@
 /* depth/maths.h - what is measured on a stack of layers: pure functions of arrays
 
-   Tokens are rows: x (T,C) is one sequence in a layer, x (n,C) rows of many. Everything is computed in
-   double and in a fixed order, so that no figure depends on threads. */
+   Tokens are rows: x (T,C) is one sequence in a layer, x (n,C) rows of many. Everything is computed
+   in double and in a fixed order, so that no figure depends on threads. */
 #ifndef DEPTH_MATHS_H
 #define DEPTH_MATHS_H
 
@@ -71,7 +71,8 @@ static inline void ridge__solve(double *a, double *w, int D, int K)
     }
 }
 
-/* the sums that every lambda starts from, of x (n,D) and y (n,K); ridge_at may then be called often */
+/* the sums that every lambda starts from, of x (n,D) and y (n,K); ridge_at may then be called
+   often */
 static inline ridge ridge_sums(const float *x, const double *y, int n, int D, int K)
 {
     ridge r = { D, K, n, NULL, NULL, NULL, NULL, NULL, NULL };
@@ -135,13 +136,13 @@ static inline double r_squared(const double *y, const double *guess, int n, int 
 }
 
 /* ---- how well a layer tells the position -----------------------------------------------------
-   Rows are sequences of T tokens, one behind the other. The probe is fitted to the first half of the
-   sequences, lambda is chosen on the next quarter, and what it then says of the last quarter counts: a
-   layer without position ends at 0 and not far below. One column is the position itself, eight more say
-   in which eighth of the sequence it lies. */
+   Rows are sequences of T tokens, one behind the other. The probe is fitted to the first half of
+   the sequences, lambda is chosen on the next quarter, and what it then says of the last quarter
+   counts: a layer without position ends at 0 and not far below. One column is the position itself,
+   eight more say in which eighth of the sequence it lies. */
 
 enum { PROBE_BINS = 8, PROBE_COLUMNS = 1 + PROBE_BINS };
-typedef struct probed { double r2, eighths; } probed;    /* eighths: share of rows in the right one */
+typedef struct probed { double r2, eighths; } probed;  /* eighths: share of right ones */
 
 static inline int probe__largest(const double *v, int n)
 {
@@ -152,7 +153,8 @@ static inline int probe__largest(const double *v, int n)
 }
 
 /* of the rows from `first` on, n of them */
-static inline probed probe__score(const ridge *r, const float *x, const double *y, int first, int n, int T)
+static inline probed probe__score(const ridge *r, const float *x, const double *y, int first, int n,
+                                  int T)
 {
     double *guess = (double *)kit_new((size_t)n * PROBE_COLUMNS, sizeof *guess);
     probed p;
@@ -190,8 +192,8 @@ static inline probed probe_position(const float *x, int sequences, int T, int C)
     return p;
 }
 
-/* Which part of the rows' variance is there because they stand at different positions: one-way analysis
-   of variance, T groups of n sequences, summed over channels.
+/* Which part of the rows' variance is there because they stand at different positions: one-way
+   analysis of variance, T groups of n sequences, summed over channels.
        between = (MSB - MSW) / n     within = MSW     share = between / (between + within)
    Unbiased, so that rows without position have 0 on average, not 1/n. */
 static inline double position_share(const float *x, int n, int T, int C)
@@ -224,7 +226,8 @@ static inline double root_mean_square(const float *x, size_t n)
     return sqrt(sum / (double)n);
 }
 
-/* mean of cos(x_i, x_j) over i != j: (|sum of unit vectors|^2 - T) / (T (T - 1)); NaN where a row is 0 */
+/* mean of cos(x_i, x_j) over i != j: (|sum of unit vectors|^2 - T) / (T (T - 1)); NaN where a row
+   is 0 */
 static inline double mean_cosine(const float *x, int T, int C)
 {
     double *sum = (double *)kit_new((size_t)C, sizeof *sum), all = 0;
@@ -290,7 +293,8 @@ static inline double largest_eigenvalue(const double *g, int n)
     return value;
 }
 
-/* |x|_F^2 / |x|_2^2: 1 when all rows are multiples of one, min(T,C) when all directions count alike */
+/* |x|_F^2 / |x|_2^2: 1 when all rows are multiples of one, min(T,C) when all directions count
+   alike */
 static inline double stable_rank(const double *x, int T, int C)
 {
     double *g = (double *)kit_new((size_t)T * (size_t)T, sizeof *g), all = sum_of_squares(x, T * C);
@@ -306,8 +310,8 @@ static inline double stable_rank(const double *x, int T, int C)
 }
 
 /* ---- where attention looks -------------------------------------------------------------------
-   Of a map (T,T), rows from `first` on. entropy: of a row in relation to the most it could be, ln of
-   the keys it sees; 1: it looks everywhere alike. near: its share within `reach` places, itself
+   Of a map (T,T), rows from `first` on. entropy: of a row in relation to the most it could be, ln
+   of the keys it sees; 1: it looks everywhere alike. near: its share within `reach` places, itself
    included. distance: mean |i - j|. */
 
 typedef struct look { double entropy, near, distance; } look;
@@ -344,7 +348,8 @@ static inline look look_uniform(int T, int causal, int reach, int first)
 }
 
 /* ---- attention and nothing else --------------------------------------------------------------
-   The object of Dong et al.: layers of self-attention without feed-forward, norm or (skip 0) residual.
+   The object of Dong et al.: layers of self-attention without feed-forward, norm or (skip 0)
+   residual.
        x <- [x +] (softmax(q k' / sqrt(D)) v) o      q, k, v = x W, heads side by side
    In double, since float ends at 1e-7 and this goes much further down. Weights are uniform within
    sqrt(3/C): a product keeps the size of what it is given. */
@@ -353,7 +358,10 @@ typedef struct alone { int T, C, H, causal, skip; uint64_t seed; } alone;
 
 enum { ALONE_RANDOM = 0x7DA70101 };
 
-static inline double alone__number(kit_random *r) { return 2 * (kit_random_word(r) / 4294967296.0) - 1; }
+static inline double alone__number(kit_random *r)
+{
+    return 2 * (kit_random_word(r) / 4294967296.0) - 1;
+}
 
 /* y (T,C) = x w', w drawn for this layer and this product */
 static inline void alone__product(double *y, const double *x, const alone *a, int layer, int which)

@@ -49,9 +49,13 @@ static void put_value(kit_cells *c, int row, int col, double v)
 }
 
 /* R², where less than 0 says no more than 0 does */
-static void put_known(kit_cells *c, int row, int col, double r2) { put_value(c, row, col, r2 < 0 ? 0 : r2); }
+static void put_known(kit_cells *c, int row, int col, double r2)
+{
+    put_value(c, row, col, r2 < 0 ? 0 : r2);
+}
 
-/* Where all tokens of a text are the same to float's last digits, what is left of variance is rounding. */
+/* Where all tokens of a text are the same to float's last digits, what is left of variance is
+   rounding. */
 static double share_at(const study *y, const stack *k, int phase, int layer)
 {
     return at_layer(y, k, phase, layer, AWAY) > 1e-5 ? at_layer(y, k, phase, layer, SHARE) : NAN;
@@ -137,8 +141,9 @@ static void table_position(findings *f)
 {
     const study *y = f->study;
     const settings *s = y->set;
-    static const char *const head[] = { "blocks", "encoding", "depth", "R² below", "halfway",
-                                        "behind the last", "eighths right", "share below", "share behind" };
+    static const char *const head[] = { "blocks",        "encoding",    "depth",
+                                        "R² below",      "halfway",     "behind the last",
+                                        "eighths right", "share below", "share behind" };
     kit_cells c = kit_cells_new(1 + KINDS + s->specs - 1, 9);
     put_head(&c, head);
     for (int row = 1; row < c.rows; row++) {
@@ -164,10 +169,10 @@ static void section_position(findings *f)
     kit_report_heading(&f->page, "1. Does the position fade?");
     kit_report_text(&f->page,
                     "Behind every block a linear probe (ridge regression on %d texts, its strength "
-                    "chosen on %d more) guesses the position of a token of %d unseen texts: R² 1 is "
-                    "all known, 0 nothing. Guessing the eighth of the text is right one time in eight "
-                    "by chance. The share says how much of the variance of a layer's tokens lies "
-                    "between positions.",
+                    "chosen on %d more) guesses the position of a token of %d unseen texts: R² 1 "
+                    "is all known, 0 nothing. Guessing the eighth of the text is right one time in "
+                    "eight by chance. The share says how much of the variance of a layer's tokens "
+                    "lies between positions.",
                     WINDOWS / 2, WINDOWS / 4, WINDOWS / 4);
     show_probe_kinds(f, UNTRAINED);
     show_probe_kinds(f, TRAINED);
@@ -180,11 +185,12 @@ static void section_position(findings *f)
     tell_verdict(f, KNOWS);
 }
 
-/* ---- 2: rank ----------------------------------------------------------------------------------- */
+/* ---- 2: rank --------------------------------------------------------------------------------- */
 
 static void show_alone(findings *f)
 {
-    drawing *d = drawing_new("Attention alone: distance from rank one", "layer", "distance (logarithmic)");
+    drawing *d =
+        drawing_new("Attention alone: distance from rank one", "layer", "distance (logarithmic)");
     d->chart.log_y = 10;
     d->chart.y_low = 1e-16;
     d->chart.y_high = 2;
@@ -237,10 +243,10 @@ static void section_rank(findings *f)
 {
     kit_report_heading(&f->page, "2. Do all tokens become the same?");
     kit_report_text(&f->page,
-                    "Every row of an attention map is a mean, and means of means are alike. Measured "
-                    "behind the last of %d blocks (%s): the cosine of two tokens of a text, and the "
-                    "stable rank |X|²(Frobenius) / |X|²(largest singular value) of its %d x %d "
-                    "matrix, which is 1 when all tokens are multiples of one.",
+                    "Every row of an attention map is a mean, and means of means are alike. "
+                    "Measured behind the last of %d blocks (%s): the cosine of two tokens of a "
+                    "text, and the stable rank |X|²(Frobenius) / |X|²(largest singular value) of "
+                    "its %d x %d matrix, which is 1 when all tokens are multiples of one.",
                     deepest(f->study->set), f->study->set->spec[0], LENGTH, WIDTH);
     show_alone(f);
     show_cosine(f, UNTRAINED);
@@ -250,10 +256,10 @@ static void section_rank(findings *f)
     tell_verdict(f, COLLAPSES_USUAL);
 }
 
-/* ---- 3: where attention looks ------------------------------------------------------------------ */
+/* ---- 3: where attention looks ---------------------------------------------------------------- */
 
-static void show_attention(findings *f, int measure, const char *slug, const char *what, const char *label,
-                           double level, const char *level_name)
+static void show_attention(findings *f, int measure, const char *slug, const char *what,
+                           const char *label, double level, const char *level_name)
 {
     const study *y = f->study;
     char title[96];
@@ -301,21 +307,21 @@ static void section_attention(findings *f)
     double even = look_uniform(LENGTH, 1, REACH, REACH).near;
     kit_report_heading(&f->page, "3. Where do deep layers look?");
     kit_report_text(&f->page,
-                    "Relative entropy: 1 when a token looks at all tokens before it alike, 0 when it "
-                    "looks at one. Near: the share of attention that stays within %d places, the "
-                    "token itself included. Means over heads and over the tokens from place %d on, "
-                    "usual blocks, depth %d.",
+                    "Relative entropy: 1 when a token looks at all tokens before it alike, 0 when "
+                    "it looks at one. Near: the share of attention that stays within %d places, "
+                    "the token itself included. Means over heads and over the tokens from place %d "
+                    "on, usual blocks, depth %d.",
                     REACH, REACH, shared_depth(f->study->set));
-    show_attention(f, ENTROPY, "entropy", "Entropy of attention, trained", "of the most it could be", 1,
-                   NULL);
-    show_attention(f, NEAREST, "locality", "Near places, most local head", "share within 8 places", even,
-                   "uniform");
+    show_attention(f, ENTROPY, "entropy", "Entropy of attention, trained",
+                   "of the most it could be", 1, NULL);
+    show_attention(f, NEAREST, "locality", "Near places, most local head", "share within 8 places",
+                   even, "uniform");
     table_attention(f);
     tell_verdict(f, UNIFORM);
     tell_verdict(f, LOCAL);
 }
 
-/* ---- 4: gradients, scale, training --------------------------------------------------------------- */
+/* ---- 4: gradients, scale, training ----------------------------------------------------------- */
 
 static void show_start(findings *f, int count, int measure, const char *slug, const char *what)
 {
@@ -371,7 +377,8 @@ static void table_losses(findings *f)
             const stack *k = study_find(y, kind, s->spec[0], s->depths.item[i], 1);
             if (!isfinite(bits_at(y, k))) kit_cells_put(&c, kind + 1, i + 1, "-");
             else if (s->seeds > 1)
-                kit_cells_put(&c, kind + 1, i + 1, "%.2f ± %.2f", bits_at(y, k), tail_spread(y, k, BITS_1X));
+                kit_cells_put(&c, kind + 1, i + 1, "%.2f ± %.2f", bits_at(y, k),
+                              tail_spread(y, k, BITS_1X));
             else kit_cells_put(&c, kind + 1, i + 1, "%.2f", bits_at(y, k));
         }
         kit_cells_put(&c, kind + 1, D + 1, "%.1e", at_layer(y, last, UNTRAINED, 1, GRADIENT));
@@ -390,10 +397,10 @@ static void section_training(findings *f)
     kit_report_heading(&f->page, "4. Does it train?");
     kit_report_text(&f->page,
                     "Bits per byte of %ld held-out bytes, `%s`, the same rate for all (AdamW, %g, "
-                    "warm-up over a tenth of the steps, gradients clipped at 1). Somebody who knows "
-                    "how often each byte occurs and nothing else needs %.2f. Gradients are norms over "
-                    "all weights of a block and scale is the root mean square of what it puts out, "
-                    "both with the weights it starts with, depth %d.",
+                    "warm-up over a tenth of the steps, gradients clipped at 1). Somebody who "
+                    "knows how often each byte occurs and nothing else needs %.2f. Gradients are "
+                    "norms over all weights of a block and scale is the root mean square of what "
+                    "it puts out, both with the weights it starts with, depth %d.",
                     held_bytes(s), s->spec[0], s->lr, f->bytes_alone, deepest(s));
     show_start(f, KINDS, GRADIENT, "gradients", "Gradient norm at the start");
     show_start(f, NEITHER, GRADIENT, "gradients_near", "Gradient norm, all but 'neither'");
@@ -408,7 +415,7 @@ static void section_training(findings *f)
     tell_verdict(f, POST_FAILS);
 }
 
-/* ---- 5, 6: longer texts -------------------------------------------------------------------------- */
+/* ---- 5, 6: longer texts ---------------------------------------------------------------------- */
 
 static void show_longer(findings *f)
 {
@@ -422,11 +429,13 @@ static void show_longer(findings *f)
         if (!isfinite(rise(y, flat, BITS_4X))) continue;
         drawing_line(d, s->spec[e], strcmp(s->spec[e], "none") == 0);
         for (int i = 0; i < s->depths.count; i += 2)
-            drawing_point(d, s->depths.item[i],
-                          rise(y, study_find(y, PRE_NORM, s->spec[e], s->depths.item[i], 1), BITS_4X));
+            drawing_point(
+                d, s->depths.item[i],
+                rise(y, study_find(y, PRE_NORM, s->spec[e], s->depths.item[i], 1), BITS_4X));
     }
     d->chart.log_x = 2;
-    show(f, d, "longer", "A table of positions (`learned`) ends at the trained length and has no line.");
+    show(f, d, "longer",
+         "A table of positions (`learned`) ends at the trained length and has no line.");
 }
 
 static void table_longer(findings *f)
@@ -451,10 +460,9 @@ static void table_longer(findings *f)
 static void section_longer(findings *f)
 {
     kit_report_heading(&f->page, "5. What does a longer text cost?");
-    kit_report_text(&f->page,
-                    "Time is a figure of your machine, so it has a page of its own: `build/depth "
-                    "--cost` measures tiled beside plain attention from 64 to 4,096 tokens, and the "
-                    "memory of both.");
+    kit_report_text(&f->page, "Time is a figure of your machine, so it has a page of its own: "
+                              "`build/depth --cost` measures tiled beside plain attention from 64 "
+                              "to 4,096 tokens, and the memory of both.");
     kit_report_heading(&f->page, "6. Does depth hurt beyond the training length?");
     kit_report_text(&f->page,
                     "Trained on texts of %d bytes, read in texts of %d, %d and %d, the same %ld "
@@ -465,18 +473,18 @@ static void section_longer(findings *f)
     tell_verdict(f, LONGER);
 }
 
-/* ---- the report ------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static void tell_opening(findings *f)
 {
     const settings *s = f->study->set;
     kit_cells c = kit_cells_new(1 + CLAIMS, 3);
     kit_report_text(&f->page,
-                    "Next-byte models of %d channels, %d heads, feed-forward %d, trained on texts of "
-                    "%d bytes of %s for %d steps of %d texts; %d seed%s. Blocks: pre-norm (residuals, "
-                    "a norm before each branch: the usual one), post-norm, no norm, no residual "
-                    "(norms, but a branch replaces its input), and neither. Small models, briefly "
-                    "trained: what is shown is what happens in them.",
+                    "Next-byte models of %d channels, %d heads, feed-forward %d, trained on texts "
+                    "of %d bytes of %s for %d steps of %d texts; %d seed%s. Blocks: pre-norm "
+                    "(residuals, a norm before each branch: the usual one), post-norm, no norm, no "
+                    "residual (norms, but a branch replaces its input), and neither. Small models, "
+                    "briefly trained: what is shown is what happens in them.",
                     WIDTH, HEADS, HIDDEN, LENGTH,
                     s->corpus.own ? "sentences of our own making" : s->corpus.name, s->steps, BATCH,
                     s->seeds, s->seeds > 1 ? "s, of which the charts show the mean" : "");
@@ -498,16 +506,17 @@ static void tell_again(findings *f)
     kit_put_string(&again, "build/depth --pe \"");
     for (int i = 0; i < s->specs; i++) kit_put(&again, "%s%s", i ? " " : "", s->spec[i]);
     kit_put_string(&again, "\" --depth ");
-    for (int i = 0; i < s->depths.count; i++) kit_put(&again, "%s%d", i ? "," : "", s->depths.item[i]);
-    kit_put(&again, " --steps %d --lr %g --seed %" PRIu64 " --seeds %d", s->steps, s->lr, s->seed, s->seeds);
+    for (int i = 0; i < s->depths.count; i++)
+        kit_put(&again, "%s%d", i ? "," : "", s->depths.item[i]);
+    kit_put(&again, " --steps %d --lr %g --seed %" PRIu64 " --seeds %d", s->steps, s->lr, s->seed,
+            s->seeds);
     if (s->text) kit_put(&again, " --text %s", s->text);
     kit_report_heading(&f->page, "The same figures again");
     kit_report_text(&f->page, "On the same processor type, with any number of threads:");
     kit_report_code(&f->page, again.data);
-    kit_report_text(&f->page,
-                    "Beside this page: `layers.csv` (every measure of every layer), `runs.csv`, "
-                    "`curves.csv` (losses on the way), `attention_alone.csv`, `claims.csv`, and the "
-                    "pictures as SVG.");
+    kit_report_text(&f->page, "Beside this page: `layers.csv` (every measure of every layer), "
+                              "`runs.csv`, `curves.csv` (losses on the way), "
+                              "`attention_alone.csv`, `claims.csv`, and the pictures as SVG.");
     kit_text_free(&again);
 }
 

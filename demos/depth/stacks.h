@@ -1,8 +1,8 @@
 /* depth/stacks.h - the stacks that are compared, how they are trained, and what is read out of them
 
    A stack is a kind of block, an encoding and a depth, for each seed once: a next-byte model of 64
-   channels. It is measured with the weights it starts with and, if it is trained, once more afterwards.
-   Its numbers are a trial of kit/trial.h. */
+   channels. It is measured with the weights it starts with and, if it is trained, once more
+   afterwards. Its numbers are a trial of kit/trial.h. */
 #ifndef DEPTH_STACKS_H
 #define DEPTH_STACKS_H
 
@@ -11,7 +11,7 @@
 
 enum { MOST_DEPTHS = 8, MOST_DEPTH = 64, MOST_SEEDS = 16, MOST_STACKS = 256 };
 enum { LENGTH = 64, BATCH = 16, WIDTH = 64, HEADS = 4, HIDDEN = 256, VOCAB = 256 };
-enum { WINDOWS = 256, REACH = 8, HELD_BYTES = 32768 };  /* windows: held-out texts that are looked into */
+enum { WINDOWS = 256, REACH = 8, HELD_BYTES = 32768 };   /* windows: held-out texts looked into */
 
 typedef struct numbers { int item[MOST_DEPTHS], count; } numbers;
 
@@ -38,11 +38,11 @@ static const struct { const char *name; int norm_place, norm, no_residual; } kin
 };
 
 /* ---- what is measured ---------------------------------------------------------------------------
-   Layer 0 is the embedding, layer l what block l puts out; NaN where there is nothing to measure. */
+   Layer 0 is the embedding, layer l what block l puts out; NaN where nothing is to be measured. */
 
 enum {
-    R2, EIGHTHS, SHARE,                      /* the position: probe, probe in eighths, share of variance */
-    COSINE, RANK, RANK_CENTRED, AWAY,      /* how alike tokens are; AWAY: distance from rank one   */
+    R2, EIGHTHS, SHARE,               /* the position: probe, probe in eighths, share of variance */
+    COSINE, RANK, RANK_CENTRED, AWAY,      /* how alike tokens are; AWAY: distance from rank one */
     SCALE,                                 /* root mean square of the activations                 */
     GRADIENT, QK_GRADIENT,                 /* norm of the gradient of the layer's weights; of those
                                               that make queries and keys alone                    */
@@ -51,8 +51,8 @@ enum {
     MEASURES
 };
 static const char *const measure_names =
-    "probe_r2,probe_eighths,position_share,cosine,stable_rank,stable_rank_centred,rank_one_distance,"
-    "scale,gradient,gradient_qk,entropy,near,distance,nearest_head";
+    "probe_r2,probe_eighths,position_share,cosine,stable_rank,stable_rank_centred,rank_one_"
+    "distance,scale,gradient,gradient_qk,entropy,near,distance,nearest_head";
 
 enum { UNTRAINED, TRAINED };
 enum { TRAIN_LOSS, BITS_1X, BITS_2X, BITS_4X, CURVE, TAIL = CURVE + KIT_TRAIN_POINTS };
@@ -60,7 +60,7 @@ enum { TRAIN_LOSS, BITS_1X, BITS_2X, BITS_4X, CURVE, TAIL = CURVE + KIT_TRAIN_PO
 typedef struct stack {
     int kind, depth, causal, trained;
     const char *spec;
-    double *value;                         /* (seeds, phases, depth + 1, MEASURES), then (seeds, TAIL) */
+    double *value;                    /* (seeds, phases, depth + 1, MEASURES), then (seeds, TAIL) */
 } stack;
 
 static int stack_phases(const stack *k) { return k->trained ? 2 : 1; }
@@ -72,7 +72,8 @@ static size_t stack_numbers(const stack *k) { return stack_layers_numbers(k) + T
 
 static double *stack_layer(const stack *k, int seed, int phase, int layer)
 {
-    return k->value + (size_t)seed * stack_numbers(k) + (size_t)(phase * (k->depth + 1) + layer) * MEASURES;
+    return k->value + (size_t)seed * stack_numbers(k)
+           + (size_t)(phase * (k->depth + 1) + layer) * MEASURES;
 }
 static double *stack_tail(const stack *k, int seed)
 {
@@ -121,7 +122,8 @@ static const stack *study_find(const study *y, int kind, const char *spec, int d
 {
     for (int i = 0; i < y->count; i++) {
         const stack *k = &y->item[i];
-        if (k->kind == kind && k->depth == depth && k->causal == causal && strcmp(k->spec, spec) == 0)
+        if (k->kind == kind && k->depth == depth && k->causal == causal
+            && strcmp(k->spec, spec) == 0)
             return k;
     }
     return NULL;
@@ -129,7 +131,8 @@ static const stack *study_find(const study *y, int kind, const char *spec, int d
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* Token embeddings start with a spread of 1, so that sine waves (0.7 on average) do not drown them. */
+/* Token embeddings start with a spread of 1, so that sine waves (0.7 on average) do not drown
+   them. */
 static posenc_config stack_config(const stack *k, const settings *s, uint64_t seed)
 {
     posenc_config c;
@@ -162,9 +165,14 @@ static posenc_model *stack_open(const stack *k, const settings *s, uint64_t seed
     return m;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
-typedef struct feed { const settings *set; uint64_t seed; int *tokens, *targets; posenc_batch batch; } feed;
+typedef struct feed {
+    const settings *set;
+    uint64_t seed;
+    int *tokens, *targets;
+    posenc_batch batch;
+} feed;
 
 static feed feed_open(const settings *s, uint64_t seed)
 {
@@ -194,7 +202,8 @@ static void feed_fill(void *user, posenc_batch *batch, int step)
     kit_random r = kit_random_open(f->seed, KIT_RANDOM_TRAIN, (uint64_t)step);
     for (int b = 0; b < BATCH; b++) {
         int at = kit_random_below(&r, (int)from->size - LENGTH);
-        kit_corpus_window(f->tokens + b * LENGTH, f->targets + b * LENGTH, from, (size_t)at, LENGTH);
+        kit_corpus_window(f->tokens + b * LENGTH, f->targets + b * LENGTH, from, (size_t)at,
+                          LENGTH);
     }
     *batch = f->batch;
 }
@@ -240,7 +249,8 @@ static void measure_states(double *value, const float *x)
     }
 }
 
-/* of block `layer`, counted from 1, behind a forward; rows that see fewer than REACH keys have no far */
+/* of block `layer`, counted from 1, behind a forward; rows that see fewer than REACH keys have no
+   far */
 static int measure_attention(double *value, posenc_model *m, int layer, float *map, kit_error *why)
 {
     posenc_error said;
@@ -249,8 +259,8 @@ static int measure_attention(double *value, posenc_model *m, int layer, float *m
     if (posenc_model_attention(m, map, layer - 1, &said) != POSENC_OK)
         return kit_fail(why, "%s", said.text);
     for (int i = 0; i < BATCH * HEADS; i++) {
-        look l = look_of(map + (size_t)i * LENGTH * LENGTH, LENGTH, posenc_model_config(m)->causal, REACH,
-                         REACH);
+        look l = look_of(map + (size_t)i * LENGTH * LENGTH, LENGTH, posenc_model_config(m)->causal,
+                         REACH, REACH);
         value[ENTROPY] += l.entropy / (BATCH * HEADS);
         value[NEAR] += l.near / (BATCH * HEADS);
         value[DISTANCE] += l.distance / (BATCH * HEADS);
@@ -302,21 +312,24 @@ static int measure_model(double *value, posenc_model *m, feed *f, kit_error *why
     for (int i = 0; i < (depth + 1) * MEASURES; i++) value[i] = NAN;
     for (int i = WINDOWS / BATCH - 1; i >= 0 && fine; i--) {          /* the first ones come last */
         feed_held(f, i);
-        fine = posenc_model_forward(m, &f->batch, &said) == POSENC_OK || kit_fail(why, "%s", said.text);
+        fine = posenc_model_forward(m, &f->batch, &said) == POSENC_OK
+               || kit_fail(why, "%s", said.text);
         for (int l = 0; l <= depth && fine; l++)
-            posenc_model_get(m, x + (size_t)l * all + (size_t)i * rows, layer_output(m, l)->data, rows);
+            posenc_model_get(m, x + (size_t)l * all + (size_t)i * rows, layer_output(m, l)->data,
+                             rows);
     }
     for (int l = 1; l <= depth && fine; l++)
         fine = measure_attention(value + l * MEASURES, m, l, map, why);
-    for (int l = 0; l <= depth && fine; l++) measure_states(value + l * MEASURES, x + (size_t)l * all);
+    for (int l = 0; l <= depth && fine; l++)
+        measure_states(value + l * MEASURES, x + (size_t)l * all);
     if (fine) measure_gradients(value, m, f, depth);
     free(x);
     free(map);
     return fine;
 }
 
-/* Bits per byte of the held-out text in texts of the trained length and two and four times that. NaN
-   where the encoding cannot go. */
+/* Bits per byte of the held-out text in texts of the trained length and two and four times that.
+   NaN where the encoding cannot go. */
 static long held_bytes(const settings *s)
 {
     long room = (long)(s->corpus.held.size - 1) / (4 * LENGTH) * (4 * LENGTH);
@@ -332,14 +345,15 @@ static int measure_beyond(double *tail, posenc_model *m, const settings *s, kit_
         if (!kit_reaches(posenc_model_config(m), T, &ignored)) continue;
         posenc_model *longer = kit_longer(m, NULL, T, BATCH * LENGTH / T, why);
         if (!longer) return 0;
-        fine = kit_bits_per_byte(&tail[BITS_1X + i], longer, &s->corpus.held, T, 0, T, held_bytes(s), why);
+        fine = kit_bits_per_byte(&tail[BITS_1X + i], longer, &s->corpus.held, T, 0, T,
+                                 held_bytes(s), why);
         posenc_model_free(longer);
         if (!fine) return 0;
     }
     return 1;
 }
 
-/* ---- one trial --------------------------------------------------------------------------------- */
+/* ---- one trial ------------------------------------------------------------------------------- */
 
 static kit_trial stack_trial(kit_text *line, const stack *k, const settings *s, int seed)
 {
@@ -385,7 +399,8 @@ static kit_training stack_training(posenc_model *m, const settings *s)
 }
 
 /* A loss that stops being a number is a finding: everything behind it stays NaN. */
-static int stack_train(const kit_trial *t, const stack *k, kit_lab *lab, feed *f, int seed, kit_error *why)
+static int stack_train(const kit_trial *t, const stack *k, kit_lab *lab, feed *f, int seed,
+                       kit_error *why)
 {
     const settings *s = f->set;
     double *tail = stack_tail(k, seed), *trained = stack_layer(k, seed, TRAINED, 0);
@@ -414,8 +429,8 @@ static void forget_checkpoint(const kit_lab *lab, const kit_trial *t)
     if (kit__trial_path(path, lab, t, "safetensors", &ignored)) unlink(path);
 }
 
-static int stack_measure(const kit_trial *t, const stack *k, kit_lab *lab, int seed, const settings *s,
-                         kit_error *why)
+static int stack_measure(const kit_trial *t, const stack *k, kit_lab *lab, int seed,
+                         const settings *s, kit_error *why)
 {
     double *tail = stack_tail(k, seed);
     feed f = feed_open(s, s->seed + (uint64_t)seed);
@@ -458,7 +473,8 @@ static int study_run(const study *y, kit_lab *lab, kit_error *why)
         kit_text_free(&line);
     }
     for (int i = 0; i < trials && code == DONE; i++)
-        code = kit_stopped() ? STOPPED : stack_run(&y->item[i % y->count], lab, i / y->count, y->set, why);
+        code = kit_stopped() ? STOPPED
+                             : stack_run(&y->item[i % y->count], lab, i / y->count, y->set, why);
     return code;
 }
 

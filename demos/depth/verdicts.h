@@ -1,6 +1,6 @@
 /* depth/verdicts.h - what people say about deep stacks, the rule that decides, and what ours says
 
-   The rules stand here before anything is measured. A figure that is not a number satisfies none. */
+   The rules stand here before anything is measured. What is not a number satisfies none. */
 #ifndef DEPTH_VERDICTS_H
 #define DEPTH_VERDICTS_H
 
@@ -28,7 +28,7 @@ static verdict judge(double v, double holds, double wrong)
     return (holds > wrong ? v <= wrong : v >= wrong) ? WRONG : IN_PART;
 }
 
-/* ---- figures that verdicts and texts share -------------------------------------------------------
+/* ---- figures that verdicts and texts share ------------------------------------------------------
    NaN when the stack was not run. */
 
 static const stack *usual(const study *y, int depth)
@@ -94,14 +94,15 @@ static double bytes_alone(const kit_corpus *c, long held)
     double count[256], all = 256, sum = 0;
     for (int i = 0; i < 256; i++) count[i] = 1;
     for (size_t i = 0; i < c->train.size; i++, all++) count[(unsigned char)c->train.data[i]]++;
-    for (long i = 1; i <= held; i++) sum -= log(count[(unsigned char)c->held.data[i]] / all) / log(2);
+    for (long i = 1; i <= held; i++)
+        sum -= log(count[(unsigned char)c->held.data[i]] / all) / log(2);
     return sum / (double)held;
 }
 
-/* ---- the claims ---------------------------------------------------------------------------------- */
+/* ---- the claims ------------------------------------------------------------------------------ */
 
-enum { FADES, FADES_WITHOUT, KNOWS, COLLAPSES, COLLAPSES_USUAL, UNIFORM, LOCAL, HIGHWAY, FAINT, FAINT_QK,
-       POST_FAILS, LONGER, CLAIMS };
+enum { FADES, FADES_WITHOUT, KNOWS, COLLAPSES, COLLAPSES_USUAL, UNIFORM, LOCAL, HIGHWAY, FAINT,
+       FAINT_QK, POST_FAILS, LONGER, CLAIMS };
 
 KIT_FORMAT(3, 4) static void say(claim *c, verdict v, const char *format, ...)
 {
@@ -132,15 +133,16 @@ static claim claim_fades_without(const study *y)
                 "untrained, R² behind the last block below 0.1, or above 0.5", "", NOT_MEASURED };
     double normed = at_top(y, kind_at(y, NO_RESIDUAL), UNTRAINED, R2);
     double neither = at_top(y, kind_at(y, NEITHER), UNTRAINED, R2);
-    say(&c, judge(fmax(normed, neither), 0.1, 0.5), "R² %.2f with norms, %.2f without", known(normed),
-        known(neither));
+    say(&c, judge(fmax(normed, neither), 0.1, 0.5), "R² %.2f with norms, %.2f without",
+        known(normed), known(neither));
     return c;
 }
 
 static claim claim_knows(const study *y)
 {
     claim c = { "A causal stack finds positions without any encoding.",
-                "trained without an encoding, R² of 0.1 in some layer, or nowhere above 0.05", "", NOT_MEASURED };
+                "trained without an encoding, R² of 0.1 in some layer, or nowhere above 0.05", "",
+                NOT_MEASURED };
     const stack *k = study_find(y, PRE_NORM, "none", shared_depth(y->set), 1);
     const stack *wide = study_find(y, PRE_NORM, "none", deepest(y->set), 0);
     double most = extreme(y, k, TRAINED, R2, 1);
@@ -161,8 +163,8 @@ static claim claim_collapses(const lonely *a)
     for (int l = 1; l < ALONE_LAYERS && a->away[0][l] > 1e-12; l++)
         if (a->away[0][l + 1] > 1e-12 || l == 1)
             least = fmin(least, log(a->away[0][l + 1]) / log(a->away[0][l]));
-    say(&c, judge(least, 2, 1.2), "%.2g, %.2g, %.2g behind layers 1, 2, 3", a->away[0][1], a->away[0][2],
-        a->away[0][3]);
+    say(&c, judge(least, 2, 1.2), "%.2g, %.2g, %.2g behind layers 1, 2, 3", a->away[0][1],
+        a->away[0][2], a->away[0][3]);
     return c;
 }
 
@@ -172,8 +174,8 @@ static claim claim_collapses_usual(const study *y)
                 "trained, tokens of one text have a mean cosine of 0.9 in some layer, or nowhere "
                 "above 0.6", "", NOT_MEASURED };
     double most = extreme(y, usual(y, deepest(y->set)), TRAINED, COSINE, 1);
-    say(&c, judge(most, 0.9, 0.6), "at most %.2f in the usual stack of %d; without residuals %.2f", most,
-        deepest(y->set), at_top(y, kind_at(y, NO_RESIDUAL), TRAINED, COSINE));
+    say(&c, judge(most, 0.9, 0.6), "at most %.2f in the usual stack of %d; without residuals %.2f",
+        most, deepest(y->set), at_top(y, kind_at(y, NO_RESIDUAL), TRAINED, COSINE));
     return c;
 }
 
@@ -213,7 +215,8 @@ static claim claim_local(const study *y)
                 "places, or more than 1.5 times", "", NOT_MEASURED };
     const stack *k = usual(y, shared_depth(y->set));
     double uniform = look_uniform(LENGTH, 1, REACH, REACH).near;
-    double before = extreme(y, k, UNTRAINED, NEAREST, 1), behind = extreme(y, k, TRAINED, NEAREST, 1);
+    double before = extreme(y, k, UNTRAINED, NEAREST, 1),
+           behind = extreme(y, k, TRAINED, NEAREST, 1);
     double most;
     const char *best = most_local(y, &most);
     say(&c, judge(behind / uniform, 1.1, 1.5),
@@ -270,7 +273,8 @@ static claim claim_faint_qk(const study *y)
 static claim claim_post_fails(const study *y)
 {
     claim c = { "Post-norm stacks do not train when they are deep.",
-                "0.2 bits per byte behind pre-norm at the greatest depth, or no more than 0.05", "", NOT_MEASURED };
+                "0.2 bits per byte behind pre-norm at the greatest depth, or no more than 0.05", "",
+                NOT_MEASURED };
     double pre = bits_at(y, kind_at(y, PRE_NORM)), post = bits_at(y, kind_at(y, POST_NORM));
     say(&c, judge(post - pre, 0.2, 0.05),
         "%.2f bits per byte at depth %d, pre-norm %.2f, no norm %.2f",
@@ -293,9 +297,13 @@ static claim claim_longer(const study *y)
         all++;
         worse += deep - flat > 0.05;
     }
-    say(&c, all == 0 || shared_depth(s) == s->depths.item[0] ? NOT_MEASURED
-            : worse == all ? HOLDS : worse ? IN_PART : WRONG,
-        "so for %d of %d encodings, depth %d against %d", worse, all, shared_depth(s), s->depths.item[0]);
+    say(&c,
+        all == 0 || shared_depth(s) == s->depths.item[0] ? NOT_MEASURED
+        : worse == all                                   ? HOLDS
+        : worse                                          ? IN_PART
+                                                         : WRONG,
+        "so for %d of %d encodings, depth %d against %d", worse, all, shared_depth(s),
+        s->depths.item[0]);
     return c;
 }
 

@@ -1,8 +1,9 @@
 /* extrapolate/copying.h - E3: taught to repeat and copy up to 20 symbols, asked for up to 40
 
-   The tasks of "The Impact of Positional Encoding on Length Generalization" (Kazemnejad et al. 2023) for
-   a laptop: a model of 0.8M parameters instead of 107M, 64,000 to 77,000 texts instead of 2.5 million.
-   Whoever has to count must know how long the answer already is, and that is where encodings differ. */
+   The tasks of "The Impact of Positional Encoding on Length Generalization" (Kazemnejad et al.
+   2023) for a laptop: a model of 0.8M parameters instead of 107M, 64,000 to 77,000 texts instead of
+   2.5 million. Whoever has to count must know how long the answer already is, and that is where
+   encodings differ. */
 #ifndef EXTRAPOLATE_COPYING_H
 #define EXTRAPOLATE_COPYING_H
 
@@ -17,11 +18,13 @@ enum { COPY_ROWS = 32,                     /* of two texts each: 64 a step, as p
 static const struct { const char *name, *spec; int most; } copy_way[COPY_WAYS] = {
     { "none", "none", 0 }, { "t5", "t5", 0 }, { "alibi", "alibi", 0 }, { "rope", "rope", 0 },
     { "sinusoidal", "sinusoidal", 0 },
-    { "rope, drawn places", "rope", COPY_PLACES }, { "sinusoidal, drawn places", "sinusoidal", COPY_PLACES }
+    { "rope, drawn places", "rope", COPY_PLACES },
+    { "sinusoidal, drawn places", "sinusoidal", COPY_PLACES }
 };
 enum { WAY_NONE, WAY_T5, WAY_ALIBI, WAY_ROPE, WAY_SINE, WAY_ROPE_DRAWN, WAY_SINE_DRAWN };
 
-/* published: exact match on lengths 21 to 40, means of three seeds, in the order of the first five ways */
+/* published: exact match on lengths 21 to 40, means of three seeds, in the order of the first five
+   ways */
 static const struct {
     const char *name, *about;
     int steps;
@@ -52,7 +55,8 @@ static int copy_steps(const settings *s, int kind)
 typedef struct copy_feed {
     int kind, most;
     uint64_t seed;
-    int tokens[COPY_ASKED * COPY_MOST], targets[COPY_ASKED * COPY_MOST], segments[COPY_ASKED * COPY_MOST];
+    int tokens[COPY_ASKED * COPY_MOST], targets[COPY_ASKED * COPY_MOST];
+    int segments[COPY_ASKED * COPY_MOST];
     double positions[COPY_ASKED * COPY_MOST];
 } copy_feed;
 
@@ -61,9 +65,10 @@ static void copy_fill(void *user, posenc_batch *batch, int step)
     copy_feed *f = (copy_feed *)user;
     int T = copy_row_length(f->kind);
     for (int b = 0; b < COPY_ROWS; b++) {
-        kit_random r = kit_random_open(f->seed, KIT_RANDOM_TRAIN, (uint64_t)step * COPY_ROWS + (uint64_t)b);
-        copy_row(f->tokens + b * T, f->targets + b * T, f->segments + b * T, f->positions + b * T, &r,
-                 f->kind, f->most);
+        kit_random r =
+            kit_random_open(f->seed, KIT_RANDOM_TRAIN, (uint64_t)step * COPY_ROWS + (uint64_t)b);
+        copy_row(f->tokens + b * T, f->targets + b * T, f->segments + b * T, f->positions + b * T,
+                 &r, f->kind, f->most);
     }
     batch->B = COPY_ROWS;
     batch->T = T;
@@ -148,7 +153,8 @@ static lesson copy_lesson(copy_feed *f, const settings *s, int kind, int way, in
     kit_spec_slug(slug, sizeof slug, copy_way[way].spec);
     snprintf(l.t.name, sizeof l.t.name, "copying-%s-%s%s-s%" PRIu64, copy_task[kind].name, slug,
              f->most ? "-drawn" : "", f->seed);
-    kit_put(&l.line, "extrapolate copying: --task %s --pe %s --places %d --seed %" PRIu64 " --steps %d",
+    kit_put(&l.line,
+            "extrapolate copying: --task %s --pe %s --places %d --seed %" PRIu64 " --steps %d",
             copy_task[kind].name, copy_way[way].spec, f->most, f->seed, l.how.steps);
     l.t.settings = l.line.data;
     l.t.value = copy_share[kind][way][k];
@@ -188,7 +194,10 @@ static int copy_clear(const settings *s, const kit_lab *lab, kit_error *why)
     return copy_each(s, lab, NULL, why) == DONE;
 }
 
-static int copy_run(const settings *s, kit_lab *lab, kit_error *why) { return copy_each(s, lab, lab, why); }
+static int copy_run(const settings *s, kit_lab *lab, kit_error *why)
+{
+    return copy_each(s, lab, lab, why);
+}
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -225,24 +234,31 @@ static claim copy_claim_order(const settings *s, int kind)
     char what[200], published[160];
     double none = copy_beyond(s, kind, WAY_NONE), t5 = copy_beyond(s, kind, WAY_T5);
     double alibi = copy_beyond(s, kind, WAY_ALIBI), rope = copy_beyond(s, kind, WAY_ROPE);
-    double sine = copy_beyond(s, kind, WAY_SINE), best = copy_larger(none, t5), least = copy_larger(rope, sine);
-    snprintf(what, sizeof what, "%s, lengths 21 to 40: the better of `none` and `t5` is ahead of `alibi`, that "
-             "of `rope` and `sinusoidal`, and these two stay below 0.1.", copy_task[kind].name);
-    snprintf(published, sizeof published, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", p[0],
-             p[1], p[2], p[3], p[4]);
+    double sine = copy_beyond(s, kind, WAY_SINE), best = copy_larger(none, t5),
+           least = copy_larger(rope, sine);
+    snprintf(what, sizeof what,
+             "%s, lengths 21 to 40: the better of `none` and `t5` is ahead of `alibi`, that of "
+             "`rope` and `sinusoidal`, and these two stay below 0.1.",
+             copy_task[kind].name);
+    snprintf(published, sizeof published,
+             "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", p[0], p[1], p[2], p[3],
+             p[4]);
     claim c = claim_open(what, published);
     c.verdict = judge_size(copy_done(s, kind, 0), best > alibi && alibi > least && least < 0.1,
                            best > least && least < 0.1);
-    claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5, alibi, rope, sine);
-    claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run finds depends on "
-                     "the seed (see lowest and highest), and an order among means of so few is loose.");
+    claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5, alibi,
+               rope, sine);
+    claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run finds "
+                     "depends on the seed (see lowest and highest), and an order among means of so "
+                     "few is loose.");
     return c;
 }
 
 static claim copy_claim_within(const settings *s)
 {
-    claim c = claim_open("Every encoding solves every task on lengths 1 to 20, on texts it was not trained on "
-                         "(exact match at least 0.9).", "about 0.99 up to 20 (rsc)");
+    claim c = claim_open("Every encoding solves every task on lengths 1 to 20, on texts it was not "
+                         "trained on (exact match at least 0.9).",
+                         "about 0.99 up to 20 (rsc)");
     double least = HUGE_VAL;
     for (int kind = 0; kind < COPY_KINDS; kind++)
         for (int way = 0; way < COPY_KNOWN; way++) {
@@ -251,15 +267,16 @@ static claim copy_claim_within(const settings *s)
         }
     c.verdict = judge(1, least >= 0.9);
     claim_ours(&c, "the worst mean of a task and an encoding is %.3f", least);
-    claim_reason(&c, "Not trained long enough for all of them: what is lost within the length says nothing "
-                     "about what happens beyond it.");
+    claim_reason(&c, "Not trained long enough for all of them: what is lost within the length says "
+                     "nothing about what happens beyond it.");
     return c;
 }
 
 static claim copy_claim_cliff(const settings *s)
 {
-    claim c = claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` break down at once (below "
-                         "0.1), `none` does not (above 0.9).", "rope 0.004, sinusoidal 0, none about 0.99");
+    claim c = claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` break down "
+                         "at once (below 0.1), `none` does not (above 0.9).",
+                         "rope 0.004, sinusoidal 0, none about 0.99");
     double none = copy_spread(s, COPY_RSC, WAY_NONE, 21, 21).mean;
     double rope = copy_spread(s, COPY_RSC, WAY_ROPE, 21, 21).mean;
     double sine = copy_spread(s, COPY_RSC, WAY_SINE, 21, 21).mean;
@@ -270,17 +287,19 @@ static claim copy_claim_cliff(const settings *s)
 
 static claim copy_claim_drawn(const settings *s)
 {
-    claim c = claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on the mean of rsc and rdc "
-                         "each gains at least 0.12.", "+0.12, mean of 15 other tasks (Ruoss et al. 2023)");
+    claim c = claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on the "
+                         "mean of rsc and rdc each gains at least 0.12.",
+                         "+0.12, mean of 15 other tasks (Ruoss et al. 2023)");
     double gain[2] = { 0, 0 };
     for (int i = 0; i < 2; i++)
         for (int kind = COPY_RSC; kind <= COPY_RDC; kind++)
-            gain[i] += (copy_beyond(s, kind, WAY_ROPE_DRAWN + i) - copy_beyond(s, kind, WAY_ROPE + i)) / 2;
-    c.verdict = judge_size(copy_done(s, COPY_RSC, WAY_ROPE_DRAWN), gain[0] >= 0.12 && gain[1] >= 0.12,
-                           gain[0] > 0.02 || gain[1] > 0.02);
+            gain[i] +=
+                (copy_beyond(s, kind, WAY_ROPE_DRAWN + i) - copy_beyond(s, kind, WAY_ROPE + i)) / 2;
+    c.verdict = judge_size(copy_done(s, COPY_RSC, WAY_ROPE_DRAWN),
+                           gain[0] >= 0.12 && gain[1] >= 0.12, gain[0] > 0.02 || gain[1] > 0.02);
     claim_ours(&c, "rope %+.3f, sinusoidal %+.3f", gain[0], gain[1]);
-    claim_reason(&c, "Gaps between places differ from text to text, so that a model has to learn order instead "
-                     "of distance, and that takes longer than these runs.");
+    claim_reason(&c, "Gaps between places differ from text to text, so that a model has to learn "
+                     "order instead of distance, and that takes longer than these runs.");
     return c;
 }
 
@@ -309,7 +328,8 @@ static kit_cells copy_cells(const settings *s)
     kit_cells c = kit_cells_new(1 + 3 * COPY_KINDS, 2 + COPY_KNOWN);
     kit_cells_put(&c, 0, 0, "task");
     kit_cells_put(&c, 0, 1, "lengths");
-    for (int way = 0; way < COPY_KNOWN; way++) kit_cells_put(&c, 0, 2 + way, "%s", copy_way[way].name);
+    for (int way = 0; way < COPY_KNOWN; way++)
+        kit_cells_put(&c, 0, 2 + way, "%s", copy_way[way].name);
     for (int kind = 0; kind < COPY_KINDS; kind++) {
         int row = 1 + 3 * kind;
         for (int i = 0; i < 3; i++) kit_cells_put(&c, row + i, 0, "%s", copy_task[kind].name);
@@ -318,7 +338,8 @@ static kit_cells copy_cells(const settings *s)
         kit_cells_put(&c, row + 2, 1, "1 to 20, ours");
         for (int way = 0; way < COPY_KNOWN; way++) {
             kit_cells_put(&c, row, 2 + way, "%.3f", copy_task[kind].published[way]);
-            copy_put(&c, row + 1, 2 + way, copy_spread(s, kind, way, COPY_SHORT + 1, COPY_LONG), s->seeds);
+            copy_put(&c, row + 1, 2 + way, copy_spread(s, kind, way, COPY_SHORT + 1, COPY_LONG),
+                     s->seeds);
             copy_put(&c, row + 2, 2 + way, copy_spread(s, kind, way, 1, COPY_SHORT), s->seeds);
         }
     }
@@ -348,7 +369,8 @@ static void copy_print(const settings *s)
 {
     claim c[COPY_CLAIMS];
     kit_cells table = copy_cells(s), drawn = copy_drawn_cells(s);
-    printf("\nE3: exact match of repeated and copied symbols, trained on 1 to 20 (mean of %d seed%s)\n",
+    printf("\nE3: exact match of repeated and copied symbols, trained on 1 to 20 (mean of %d "
+           "seed%s)\n",
            s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&table);
     if (!s->quick) kit_cells_print(&drawn);
@@ -405,26 +427,33 @@ static int copy_chart(kit_report *p, const settings *s, int kind, kit_error *why
 
 static void copy_tell_setting(kit_report *p, const settings *s)
 {
-    kit_report_text(p, "Four tasks whose answer is as long as the question: **rsc** repeats a symbol as often "
-                    "as it stands in the prompt, **rdc** writes another one as often, **cmc** copies n "
-                    "symbols, **mc** reverses them. Trained on n from 1 to %d, asked up to %d; an answer "
-                    "counts only if every symbol and the end are right.", COPY_SHORT, COPY_LONG);
-    kit_report_text(p, "The model: a causal transformer of 4 layers, 128 channels and 4 heads (0.8M parameters; "
-                    "the published one has 107M), %d symbols, 64 texts a step, %d steps (cmc and mc: %d). "
-                    "Only the answer is learned. A quarter of all texts of each length is kept for the "
-                    "test, %d of which are asked for each n. %d seed%s.", COPY_SYMBOLS,
-                    copy_steps(s, COPY_RSC), copy_steps(s, COPY_CMC), COPY_ASKED, s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "");
+    kit_report_text(p,
+                    "Four tasks whose answer is as long as the question: **rsc** repeats a symbol "
+                    "as often as it stands in the prompt, **rdc** writes another one as often, "
+                    "**cmc** copies n symbols, **mc** reverses them. Trained on n from 1 to %d, "
+                    "asked up to %d; an answer counts only if every symbol and the end are right.",
+                    COPY_SHORT, COPY_LONG);
+    kit_report_text(p,
+                    "The model: a causal transformer of 4 layers, 128 channels and 4 heads (0.8M "
+                    "parameters; the published one has 107M), %d symbols, 64 texts a step, %d "
+                    "steps (cmc and mc: %d). Only the answer is learned. A quarter of all texts of "
+                    "each length is kept for the test, %d of which are asked for each n. %d "
+                    "seed%s.",
+                    COPY_SYMBOLS, copy_steps(s, COPY_RSC), copy_steps(s, COPY_CMC), COPY_ASKED,
+                    s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "");
     if (s->quick)
-        kit_report_text(p, "This is the **quick** version, a first look: one task, one seed, models that have "
-                        "hardly learned it.");
+        kit_report_text(p, "This is the **quick** version, a first look: one task, one seed, "
+                           "models that have hardly learned it.");
 }
 
 static void copy_tell_drawn(kit_report *p, const settings *s)
 {
     kit_cells drawn = copy_drawn_cells(s);
-    kit_report_text(p, "**Drawn places.** What breaks `rope` and `sinusoidal` is a place they never saw. If the "
-                    "places of a text are drawn out of 0 to %d and sorted, in training and in the test "
-                    "(Ruoss et al. 2023), no place is new:", COPY_PLACES - 1);
+    kit_report_text(p,
+                    "**Drawn places.** What breaks `rope` and `sinusoidal` is a place they never "
+                    "saw. If the places of a text are drawn out of 0 to %d and sorted, in training "
+                    "and in the test (Ruoss et al. 2023), no place is new:",
+                    COPY_PLACES - 1);
     kit_cells_show(p, &drawn);
     kit_cells_free(&drawn);
 }
@@ -447,8 +476,8 @@ static int copy_report(kit_report *p, const settings *s, kit_error *why)
 
 static const experiment copying_experiment = {
     "copying", "E3: repeat and copy, longer than ever seen",
-    "E3 repeat and copy tasks, trained on 1 to 20 symbols, asked for 40", NULL, copy_work, copy_clear,
-    copy_run, copy_print, copy_report
+    "E3 repeat and copy tasks, trained on 1 to 20 symbols, asked for 40", NULL, copy_work,
+    copy_clear, copy_run, copy_print, copy_report
 };
 
 #endif

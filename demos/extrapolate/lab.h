@@ -9,7 +9,7 @@
 typedef struct settings {
     kit_list pe;
     const char *text, *out;
-    int seeds, steps, threads, resume, quick, quiet;         /* steps 0: as many as usual          */
+    int seeds, steps, threads, resume, quick, quiet;         /* steps 0: as many as usual */
     uint64_t seed;                         /* the first of `seeds`                                */
     kit_corpus corpus;                     /* open before any experiment runs                     */
 } settings;
@@ -20,17 +20,17 @@ static int steps_of(const settings *s, int quick, int full)
     return s->steps ? s->steps : s->quick ? quick : full;
 }
 
-/* An experiment is one command of the program and one section of the report. Its figures live in its
-   own file; run fills them, trial by trial, and the others read them. */
+/* An experiment is one command of the program and one section of the report. Its figures live in
+   its own file; run fills them, trial by trial, and the others read them. */
 typedef struct experiment {
     const char *name, *title;              /* name: the command                                   */
     const char *help;                      /* its line in --help                                  */
-    int (*check)(const settings *s, kit_args *a);    /* what cannot be, before anything starts; may be NULL */
+    int (*check)(const settings *s, kit_args *a);    /* what cannot be; may be NULL */
     long (*work)(const settings *s);       /* steps it trains, for the bar                        */
-    int (*clear)(const settings *s, const kit_lab *lab, kit_error *why);   /* kit_trial_clear for each */
-    int (*run)(const settings *s, kit_lab *lab, kit_error *why);           /* DONE, FAILED, STOPPED    */
+    int (*clear)(const settings *s, const kit_lab *lab, kit_error *why); /* kit_trial_clear, each */
+    int (*run)(const settings *s, kit_lab *lab, kit_error *why);         /* DONE, FAILED, STOPPED */
     void (*print)(const settings *s);      /* its table, on stdout                                */
-    int (*report)(kit_report *p, const settings *s, kit_error *why);       /* its section; its CSV and SVG */
+    int (*report)(kit_report *p, const settings *s, kit_error *why);  /* its section, CSV and SVG */
 } experiment;
 
 /* ---- verdicts -----------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ typedef struct claim {
 
 static const char *verdict_word(verdict v)
 {
-    static const char *const word[] = { "not measured", "reproduced", "different", "not reproduced" };
+    static const char *const word[] = { "not measured", "reproduced", "different",
+                                        "not reproduced" };
     return word[v];
 }
 
@@ -61,6 +62,11 @@ static verdict judge(int measured, int holds)
 static verdict judge_size(int measured, int holds, int direction)
 {
     return !measured ? NOT_MEASURED : holds ? REPRODUCED : direction ? DIFFERENT : NOT_REPRODUCED;
+}
+
+static const char *claim_figures(const claim *c)
+{
+    return c->verdict == NOT_MEASURED ? "-" : c->ours;
 }
 
 KIT_FORMAT(2, 3) static void claim_ours(claim *c, const char *format, ...)
@@ -89,7 +95,7 @@ static void claim_reason(claim *c, const char *reason)
 
 enum { CLAIM_COLUMNS = 4, MOST_CLAIMS = 24 };
 
-static int verdicts_told[NOT_REPRODUCED + 1];     /* of all experiments in the report              */
+static int verdicts_told[NOT_REPRODUCED + 1];     /* of all experiments in the report */
 
 /* the verdicts as a table, and below it what is known about those that differ */
 static void report_claims(kit_report *p, const claim *c, int n)
@@ -99,7 +105,7 @@ static void report_claims(kit_report *p, const claim *c, int n)
     for (int i = 0; i < n; i++) {
         cell[i * CLAIM_COLUMNS] = c[i].what;
         cell[i * CLAIM_COLUMNS + 1] = c[i].published;
-        cell[i * CLAIM_COLUMNS + 2] = c[i].ours;
+        cell[i * CLAIM_COLUMNS + 2] = claim_figures(&c[i]);
         cell[i * CLAIM_COLUMNS + 3] = verdict_word(c[i].verdict);
         verdicts_told[c[i].verdict]++;
     }
@@ -114,7 +120,7 @@ static void print_claims(const claim *c, int n)
 {
     for (int i = 0; i < n; i++)
         printf("  %-14s %s\n                 published: %s; ours: %s\n", verdict_word(c[i].verdict),
-               c[i].what, c[i].published, c[i].ours);
+               c[i].what, c[i].published, claim_figures(&c[i]));
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
@@ -152,8 +158,8 @@ static void chart_room(kit_chart *c, const double *y, int n)
     c->y_high = high + 0.05 * (high - low);
 }
 
-/* A line for each name, y (names, n) over x (n); those called "none" are grey. Title, labels and axes
-   come in *c. Saved as a file of its own and put into the report. */
+/* A line for each name, y (names, n) over x (n); those called "none" are grey. Title, labels and
+   axes come in *c. Saved as a file of its own and put into the report. */
 static int report_lines(kit_report *p, const settings *s, const char *file, kit_chart *c,
                         const char *const *name, int names, const double *x, const double *y, int n,
                         kit_error *why)
@@ -186,11 +192,12 @@ static kit_chart chart_of(const char *title, const char *x_label, const char *y_
     return c;
 }
 
-/* ---- the small language model ------------------------------------------------------------------- */
+/* ---- the small language model ---------------------------------------------------------------- */
 
-/* nano: RMSNorm, SwiGLU, QK-norm, tied head; 467,808 parameters without an encoding's. The embedding is
-   multiplied by sqrt(channels) as in Vaswani et al.: without that waves of height 1 drown tokens of 0.02,
-   and sinusoidal is still at the letters' frequencies when others read words. */
+/* nano: RMSNorm, SwiGLU, QK-norm, tied head; 467,808 parameters without an encoding's. The
+   embedding is multiplied by sqrt(channels) as in Vaswani et al.: without that waves of height 1
+   drown tokens of 0.02, and sinusoidal is still at the letters' frequencies when others read
+   words. */
 enum { NANO_BATCH = 32, NANO_CONTEXT = 128 };
 
 static posenc_config nano_config(const char *spec, uint64_t seed)

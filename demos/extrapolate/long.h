@@ -1,8 +1,8 @@
 /* extrapolate/long.h - texts of 512 to 8,192 bytes: what they cost, and what is read in them
 
-   The models of E1 with the first seed, asked for texts of up to 64 times their training length. Beside
-   it what a training step on one such text takes, in seconds and in bytes: attention is tiled, so memory
-   grows with T while time grows with its square. */
+   The models of E1 with the first seed, asked for texts of up to 64 times their training length.
+   Beside it what a training step on one such text takes, in seconds and in bytes: attention is
+   tiled, so memory grows with T while time grows with its square. */
 #ifndef EXTRAPOLATE_LONG_H
 #define EXTRAPOLATE_LONG_H
 
@@ -24,14 +24,16 @@ static double long_at(int spec, int kind, int i)
 
 static long long_bytes(const settings *s)
 {
-    size_t most = s->quick ? LONG_QUICK_BYTES : LONG_BYTES, longest = (size_t)long_length[LONG_LENGTHS - 1];
+    size_t most = s->quick ? LONG_QUICK_BYTES : LONG_BYTES,
+           longest = (size_t)long_length[LONG_LENGTHS - 1];
     size_t room = s->corpus.held.size ? s->corpus.held.size - 1 : 0;
     return (long)((room < most ? room : most) / longest * longest);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static int long_read(double *bits, double *hits, posenc_model *m, const settings *s, int T, kit_error *why)
+static int long_read(double *bits, double *hits, posenc_model *m, const settings *s, int T,
+                     kit_error *why)
 {
     posenc_model *longer = kit_longer(m, NULL, T, text_batch(T), why);
     double *place = (double *)kit_new((size_t)T, sizeof *place);
@@ -75,16 +77,17 @@ static int long_step(double *seconds, const posenc_config *c, const settings *s,
     return status == POSENC_OK || kit_fail(why, "%s", said.text);
 }
 
-static int long_measure_one(double *value, posenc_model *m, const settings *s, int i, kit_error *why)
+static int long_measure_one(double *value, posenc_model *m, const settings *s, int i,
+                            kit_error *why)
 {
     posenc_config c = long_config(m, long_length[i]);
     posenc_bytes bytes;
     posenc_error said;
     if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK) return kit_fail(why, "%s", said.text);
     value[LONG_MEMORY * LONG_LENGTHS + i] = (double)bytes.total;
-    return long_read(&value[LONG_BITS * LONG_LENGTHS + i], &value[LONG_HITS * LONG_LENGTHS + i], m, s,
-                     long_length[i], why)
-        && long_step(&value[LONG_SECONDS * LONG_LENGTHS + i], &c, s, why);
+    return long_read(&value[LONG_BITS * LONG_LENGTHS + i], &value[LONG_HITS * LONG_LENGTHS + i], m,
+                     s, long_length[i], why)
+           && long_step(&value[LONG_SECONDS * LONG_LENGTHS + i], &c, s, why);
 }
 
 /* NaN where the encoding cannot go */
@@ -147,11 +150,13 @@ static long long_work(const settings *s) { return (long)text.specs * text_steps(
 static int long_clear(const settings *s, const kit_lab *lab, kit_error *why)
 {
     int good = text_suffices(s, why);
-    long_value = (double *)kit_new((size_t)(text.specs * LONG_KINDS * LONG_LENGTHS), sizeof(double));
+    long_value =
+        (double *)kit_new((size_t)(text.specs * LONG_KINDS * LONG_LENGTHS), sizeof(double));
     for (int i = 0; i < text.specs && good; i++) {
         kit_text line = { NULL, 0, 0 };
         kit_trial t = long_trial(&line, s, i);
-        good = text_trial_clear(s, text.spec[i], s->seed, 1, lab, why) && kit_trial_clear(&t, lab, why);
+        good = text_trial_clear(s, text.spec[i], s->seed, 1, lab, why)
+               && kit_trial_clear(&t, lab, why);
         kit_text_free(&line);
     }
     return good;
@@ -176,7 +181,8 @@ static int long_whole(const settings *s)
     return -1;
 }
 
-/* the largest ratio of one kind between the two longest texts; NaN when an encoding's is not a number */
+/* the largest ratio of one kind between the two longest texts; NaN when an encoding's is not a
+   number */
 static double long_growth(const settings *s, int kind)
 {
     double most = NAN;
@@ -191,18 +197,20 @@ static double long_growth(const settings *s, int kind)
 static int long_claims(claim c[LONG_CLAIMS], const settings *s)
 {
     int whole = long_whole(s), last = long_lengths(s) - 1, alibi = text_find("alibi");
-    c[0] = claim_open("Tiled attention needs memory in proportion to T: twice the text, at most 2.05 times "
-                      "the bytes, whatever the encoding.", "linear in T (Dao et al. 2022)");
+    c[0] = claim_open("Tiled attention needs memory in proportion to T: twice the text, at most "
+                      "2.05 times the bytes, whatever the encoding.",
+                      "linear in T (Dao et al. 2022)");
     c[0].verdict = judge(whole >= 0, long_growth(s, LONG_MEMORY) <= 2.05);
-    claim_ours(&c[0], "%.2f times from %d to %d", long_growth(s, LONG_MEMORY), long_length[last - 1],
-               long_length[last]);
+    claim_ours(&c[0], "%.2f times from %d to %d", long_growth(s, LONG_MEMORY),
+               long_length[last - 1], long_length[last]);
     c[1] = claim_open("Time still grows faster than T: more than 2.5 times for twice the text.",
                       "quadratic in T (Vaswani et al. 2017)");
     double slower = long_growth(s, LONG_SECONDS);
     c[1].verdict = judge_size(whole >= 0, slower > 2.5, slower > 2);
     claim_ours(&c[1], "%.2f times from %d to %d", slower, long_length[last - 1], long_length[last]);
-    c[2] = claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length as well as "
-                      "those of 4 times (0.05).", "perplexity 17.97 at 10x, 17.98 at 16x (Press et al.)");
+    c[2] = claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length as "
+                      "well as those of 4 times (0.05).",
+                      "perplexity 17.97 at 10x, 17.98 at 16x (Press et al.)");
     double worse = alibi < 0 ? NAN : long_at(alibi, LONG_BITS, last) - long_at(alibi, LONG_BITS, 0);
     c[2].verdict = judge(alibi >= 0, worse <= 0.05);
     claim_ours(&c[2], "%+.3f bits per byte", worse);
@@ -272,7 +280,8 @@ static int long_save_csv(const settings *s, kit_error *why)
 /* a line for each encoding; for memory one more: the same with the maps kept */
 static int long_chart(kit_report *p, const settings *s, int kind, kit_error *why)
 {
-    kit_chart c = chart_of(long_kind[kind].title, "length of the text (logarithmic)", long_kind[kind].label);
+    kit_chart c =
+        chart_of(long_kind[kind].title, "length of the text (logarithmic)", long_kind[kind].label);
     const char *name[KIT_LIST_ROOM + 1];
     int n = long_lengths(s), lines = text.specs, whole = long_whole(s);
     double x[LONG_LENGTHS], *y = (double *)kit_new((size_t)((lines + 1) * n), sizeof *y);
@@ -327,9 +336,11 @@ static int long_report(kit_report *p, const settings *s, kit_error *why)
     char measured[32];
     kit_say_count(measured, (size_t)long_bytes(s));
     kit_report_heading(p, long_experiment_title);
-    kit_report_text(p, "The models of E1 with seed %" PRIu64 ", trained on texts of %d, read %s held-out bytes "
-                    "in texts of up to %d. A training step is forward and backward on one such text; its "
-                    "memory is what a model with gradients, moments and activations for that length takes.",
+    kit_report_text(p,
+                    "The models of E1 with seed %" PRIu64
+                    ", trained on texts of %d, read %s held-out bytes in texts of up to %d. A "
+                    "training step is forward and backward on one such text; its memory is what a "
+                    "model with gradients, moments and activations for that length takes.",
                     s->seed, NANO_CONTEXT, measured, long_length[long_lengths(s) - 1]);
     long_tell_refusals(p);
     for (int kind = 0; kind < LONG_KINDS && done; kind++) {

@@ -1,9 +1,11 @@
-/* extrapolate/masked.h - E2: no encoding at all, in a model that looks back and in one that looks both ways
+/* extrapolate/masked.h - E2: no encoding at all, in a model that looks back and in one that looks
+   both ways
 
-   "Transformer Language Models without Positional Encodings Still Learn Positional Information" (Haviv et
-   al. 2022) for a laptop. A causal model can count who came before; one that sees everything at once gets
-   a bag of bytes: whatever the order, it answers the same. The causal half are the models of E1, at
-   the length they were trained for; the same net learns to fill in bytes here. */
+   "Transformer Language Models without Positional Encodings Still Learn Positional Information"
+   (Haviv et al. 2022) for a laptop. A causal model can count who came before; one that sees
+   everything at once gets a bag of bytes: whatever the order, it answers the same. The causal half
+   are the models of E1, at the length they were trained for; the same net learns to fill in bytes
+   here. */
 #ifndef EXTRAPOLATE_MASKED_H
 #define EXTRAPOLATE_MASKED_H
 
@@ -21,12 +23,16 @@ static const struct { const char *spec; double causal, masked; } mask_pe[MASK_SP
 };
 enum { MASK_NONE, MASK_LEARNED, MASK_SINE, MASK_ALIBI, MASK_ROPE };
 
-/* nats per byte by encoding and seed: the next byte; masked bytes, then the course of the training loss */
+/* nats per byte by encoding and seed: the next byte; masked bytes, then the course of the training
+   loss */
 static struct {
     double causal[MASK_SPECS][MOST_SEEDS], masked[MASK_SPECS][MOST_SEEDS][MASK_NUMBERS];
 } mask_loss;
 
-static int mask_done(const settings *s, int spec) { return !s->quick || spec == MASK_NONE || spec == MASK_ROPE; }
+static int mask_done(const settings *s, int spec)
+{
+    return !s->quick || spec == MASK_NONE || spec == MASK_ROPE;
+}
 static int mask_steps(const settings *s) { return steps_of(s, 400, 1600); }
 
 /* ---- one trial ------------------------------------------------------------------------------- */
@@ -58,7 +64,8 @@ static void mask_fill(void *user, posenc_batch *batch, int step)
     mask_feed *f = (mask_feed *)user;
     kit_random r = kit_random_open(f->seed, KIT_RANDOM_TRAIN, (uint64_t)step);
     for (int b = 0; b < MASK_BATCH; b++)
-        mask_window(f, f->train, (size_t)kit_random_below(&r, (int)f->train->size - MASK_LENGTH), b, &r);
+        mask_window(f, f->train, (size_t)kit_random_below(&r, (int)f->train->size - MASK_LENGTH), b,
+                    &r);
     mask_batch(batch, f);
 }
 
@@ -69,7 +76,8 @@ static int mask_texts(const settings *s)
     return (int)(there < MASK_TEXTS ? there : MASK_TEXTS) / MASK_BATCH * MASK_BATCH;
 }
 
-/* Mean loss of the masked bytes of the held-out texts: the same texts and the same masks for every model. */
+/* Mean loss of the masked bytes of the held-out texts: the same texts and the same masks for every
+   model. */
 static int mask_measure(lesson *l, kit_error *why)
 {
     mask_feed *f = (mask_feed *)l->how.user;
@@ -81,7 +89,8 @@ static int mask_measure(lesson *l, kit_error *why)
         kit_random r = kit_random_open(1, KIT_RANDOM_TEST, at);
         posenc_batch batch;
         posenc_error said;
-        for (int b = 0; b < MASK_BATCH; b++) mask_window(f, f->held, (at + (size_t)b) * MASK_LENGTH, b, &r);
+        for (int b = 0; b < MASK_BATCH; b++)
+            mask_window(f, f->held, (at + (size_t)b) * MASK_LENGTH, b, &r);
         mask_batch(&batch, f);
         batch.divisor = 1;
         if (posenc_model_loss(l->how.model, &batch, &loss, &said) != POSENC_OK)
@@ -112,7 +121,8 @@ static lesson mask_lesson(mask_feed *f, const settings *s, int spec, int k)
     l.how.user = f;
     l.measure = mask_measure;
     snprintf(l.t.name, sizeof l.t.name, "masked-%s-s%" PRIu64, mask_pe[spec].spec, f->seed);
-    kit_put(&l.line, "extrapolate masked: --pe %s --seed %" PRIu64 " --steps %d --text %s, sum %010" PRIx64,
+    kit_put(&l.line,
+            "extrapolate masked: --pe %s --seed %" PRIu64 " --steps %d --text %s, sum %010" PRIx64,
             mask_pe[spec].spec, f->seed, l.how.steps, s->corpus.name, s->corpus.sum >> 24);
     l.t.settings = l.line.data;
     l.t.value = mask_loss.masked[spec][k];
@@ -139,10 +149,13 @@ static int mask_causal(const settings *s, int spec, int k, kit_lab *lab, kit_err
     return code;
 }
 
-static int mask_ready(const settings *s, lesson *l, int spec, int k, const kit_lab *lab, kit_error *why)
+static int mask_ready(const settings *s, lesson *l, int spec, int k, const kit_lab *lab,
+                      kit_error *why)
 {
     return kit_trial_clear(&l->t, lab, why)
-        && text_trial_clear(s, mask_pe[spec].spec, s->seed + (uint64_t)k, 1, lab, why) ? DONE : FAILED;
+                   && text_trial_clear(s, mask_pe[spec].spec, s->seed + (uint64_t)k, 1, lab, why)
+               ? DONE
+               : FAILED;
 }
 
 /* all trials one after the other: made ready for a new run (run NULL), or run */
@@ -170,7 +183,10 @@ static int mask_clear(const settings *s, const kit_lab *lab, kit_error *why)
     return text_suffices(s, why) && mask_each(s, lab, NULL, why) == DONE;
 }
 
-static int mask_run(const settings *s, kit_lab *lab, kit_error *why) { return mask_each(s, lab, lab, why); }
+static int mask_run(const settings *s, kit_lab *lab, kit_error *why)
+{
+    return mask_each(s, lab, lab, why);
+}
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -201,7 +217,8 @@ static double mask_frequencies(const settings *s)
     size_t n = (size_t)mask_texts(s) * MASK_LENGTH;
     for (size_t i = 0; i < train->size; i++) count[(unsigned char)train->data[i]]++;
     for (size_t i = 0; i < n; i++)
-        nats -= log((count[(unsigned char)held->data[i]] + 1) / ((double)train->size + 256)) / (double)n;
+        nats -= log((count[(unsigned char)held->data[i]] + 1) / ((double)train->size + 256))
+                / (double)n;
     return nats;
 }
 
@@ -216,8 +233,8 @@ static claim mask_claim_masked(const settings *s)
     double worse = mask_worse(s, MASK_NONE, 1);
     c.verdict = judge_size(!s->quick, worse >= 1, worse >= 0.1);
     claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` has not been trained "
-                     "long enough to get a nat below that.");
+    claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` has "
+                     "not been trained long enough to get a nat below that.");
     return c;
 }
 
@@ -228,39 +245,43 @@ static claim mask_claim_causal(const settings *s)
     double worse = mask_worse(s, MASK_NONE, 0);
     c.verdict = judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1));
     claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "A causal model without an encoding has to learn to count first, and a small one trained "
-                     "for minutes is still at it.");
+    claim_reason(&c, "A causal model without an encoding has to learn to count first, and a small "
+                     "one trained for minutes is still at it.");
     return c;
 }
 
 static claim mask_claim_sinusoidal(const settings *s)
 {
-    claim c = claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within 0.15 nats).",
-                         "perplexity 4.07 beside 4.06");
+    claim c =
+        claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within 0.15 nats).",
+                   "perplexity 4.07 beside 4.06");
     double worse = mask_worse(s, MASK_SINE, 1);
     c.verdict = judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
     claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short as these that "
-                     "moment decides the figure (see the course of the loss).");
+    claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short as "
+                     "these that moment decides the figure (see the course of the loss).");
     return c;
 }
 
 static claim mask_claim_alibi(const settings *s)
 {
-    claim c = claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 nats, or better).",
+    claim c = claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 nats, or "
+                         "better).",
                          "perplexity 4.00 beside 4.06");
     double worse = mask_worse(s, MASK_ALIBI, 1);
     c.verdict = judge_size(!s->quick, worse <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
     claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands and not whether "
-                     "before or behind, which matters more for letters than for words.");
+    claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands and "
+                     "not whether before or behind, which matters more for letters than for "
+                     "words.");
     return c;
 }
 
 static claim mask_claim_rope(const settings *s)
 {
-    claim c = claim_open("The same beside `rope`: looking both ways, `none` is at least 1 nat worse.",
-                         "`rope` is not in the paper");
+    claim c =
+        claim_open("The same beside `rope`: looking both ways, `none` is at least 1 nat worse.",
+                   "`rope` is not in the paper");
     double worse = mask_behind(s, MASK_NONE, MASK_ROPE, 1);
     c.verdict = judge_size(1, worse >= 1, worse >= 0.1);
     claim_ours(&c, "%+.3f nats a byte; looking back only %+.3f", worse,
@@ -294,8 +315,10 @@ static void mask_put(kit_cells *c, int row, int col, const settings *s, int spec
 
 static kit_cells mask_cells(const settings *s)
 {
-    static const char *const head[7] = { "encoding", "causal: nats a byte", "bits", "published perplexity",
-                                         "masked: nats a byte", "bits", "published perplexity" };
+    static const char *const head[7] = {
+        "encoding", "causal: nats a byte", "bits", "published perplexity", "masked: nats a byte",
+        "bits",     "published perplexity"
+    };
     int row = 1;
     kit_cells c = kit_cells_new(1 + MASK_SPECS, 7);
     for (int i = 0; i < 7; i++) kit_cells_put(&c, 0, i, "%s", head[i]);
@@ -313,8 +336,9 @@ static void mask_print(const settings *s)
 {
     claim c[MASK_CLAIMS];
     kit_cells table = mask_cells(s);
-    printf("\nE2: loss on held-out text, the next byte (causal) and masked bytes (both ways; %s, mean of %d "
-           "seed%s)\n", s->corpus.name, s->seeds, s->seeds > 1 ? "s" : "");
+    printf("\nE2: loss on held-out text, the next byte (causal) and masked bytes (both ways; %s, "
+           "mean of %d seed%s)\n",
+           s->corpus.name, s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&table);
     printf("  frequencies of bytes alone: %.3f nats\n", mask_frequencies(s));
     print_claims(c, mask_claims(c, s));
@@ -353,8 +377,8 @@ static int mask_chart(kit_report *p, const settings *s, double level, kit_error 
     for (int spec = 0; spec < MASK_SPECS; spec++) {
         if (!mask_done(s, spec)) continue;
         for (int i = 0; i < KIT_TRAIN_POINTS * s->seeds; i++)
-            y[lines * KIT_TRAIN_POINTS + i % KIT_TRAIN_POINTS]
-                += mask_loss.masked[spec][i / KIT_TRAIN_POINTS][1 + i % KIT_TRAIN_POINTS] / s->seeds;
+            y[lines * KIT_TRAIN_POINTS + i % KIT_TRAIN_POINTS] +=
+                mask_loss.masked[spec][i / KIT_TRAIN_POINTS][1 + i % KIT_TRAIN_POINTS] / s->seeds;
         name[lines++] = mask_pe[spec].spec;
     }
     c.log_x = 0;
@@ -368,26 +392,33 @@ static int mask_chart(kit_report *p, const settings *s, double level, kit_error 
 
 static void mask_tell_setting(kit_report *p, const settings *s, double frequencies)
 {
-    kit_report_text(p, "A model without any encoding, once causal and once looking both ways; the same net of 0.5M "
-                    "parameters for both. **Causal**: it predicts the next byte in texts of %d (the models "
-                    "of E1, %d steps). **Masked**: it fills in %d %% of the bytes of texts of %d, taken out at "
-                    "random (all replaced by a mask; BERT leaves some and falsifies some), %d steps of %d "
-                    "texts. %d seed%s, %s.", NANO_CONTEXT, text_steps(s), MASK_PERCENT, MASK_LENGTH,
-                    mask_steps(s), MASK_BATCH, s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "",
+    kit_report_text(p,
+                    "A model without any encoding, once causal and once looking both ways; the "
+                    "same net of 0.5M parameters for both. **Causal**: it predicts the next byte "
+                    "in texts of %d (the models of E1, %d steps). **Masked**: it fills in %d %% of "
+                    "the bytes of texts of %d, taken out at random (all replaced by a mask; BERT "
+                    "leaves some and falsifies some), %d steps of %d texts. %d seed%s, %s.",
+                    NANO_CONTEXT, text_steps(s), MASK_PERCENT, MASK_LENGTH, mask_steps(s),
+                    MASK_BATCH, s->seeds, s->seeds > 1 ? "s (mean, lowest and highest)" : "",
                     s->corpus.name);
-    kit_report_text(p, "Looking both ways without an encoding, all masked places of a text are one and the same to "
-                    "the model: it gives them the same answer, whatever the order. It can guess by frequency "
-                    "(%.3f nats a byte), a little better by counting the text at hand, and that is all. A "
-                    "causal model sees one byte more at each place, and can count.", frequencies);
-    kit_report_text(p, "The masked texts are short for the sake of `learned`: to use a neighbour, a table has to "
-                    "learn for each place which one is next to it. With 128 places it was still at 3.05 nats "
-                    "after 1,200 steps; with 32 the picture shows when it begins to see them, and how much "
-                    "sooner `rope` does, for which next to it is the same everywhere.");
-    kit_report_text(p, "Published beside ours: perplexities of words by far larger models (Haviv et al. 2022). What "
-                    "carries over is who is beside whom, not the figures.");
+    kit_report_text(p,
+                    "Looking both ways without an encoding, all masked places of a text are one "
+                    "and the same to the model: it gives them the same answer, whatever the order. "
+                    "It can guess by frequency (%.3f nats a byte), a little better by counting the "
+                    "text at hand, and that is all. A causal model sees one byte more at each "
+                    "place, and can count.",
+                    frequencies);
+    kit_report_text(p, "The masked texts are short for the sake of `learned`: to use a neighbour, "
+                       "a table has to learn for each place which one is next to it. With 128 "
+                       "places it was still at 3.05 nats after 1,200 steps; with 32 the picture "
+                       "shows when it begins to see them, and how much sooner `rope` does, for "
+                       "which next to it is the same everywhere.");
+    kit_report_text(p, "Published beside ours: perplexities of words by far larger models (Haviv "
+                       "et al. 2022). What carries over is who is beside whom, not the figures.");
     if (s->quick)
-        kit_report_text(p, "This is the **quick** version, a first look: one seed, two encodings, %d steps.",
-                        mask_steps(s));
+        kit_report_text(
+            p, "This is the **quick** version, a first look: one seed, two encodings, %d steps.",
+            mask_steps(s));
 }
 
 static int mask_report(kit_report *p, const settings *s, kit_error *why)
@@ -405,8 +436,9 @@ static int mask_report(kit_report *p, const settings *s, kit_error *why)
 }
 
 static const experiment masked_experiment = {
-    "masked", "E2: no encoding at all", "E2 without encoding: a causal model beside one that looks both ways",
-    NULL, mask_work, mask_clear, mask_run, mask_print, mask_report
+    "masked", "E2: no encoding at all",
+    "E2 without encoding: a causal model beside one that looks both ways", NULL,
+    mask_work, mask_clear, mask_run, mask_print, mask_report
 };
 
 #endif

@@ -1,7 +1,9 @@
-/* extrapolate/models.h - the language models of E1: trained on texts of 128 bytes, asked at any length
+/* extrapolate/models.h - the language models of E1: trained on texts of 128 bytes, asked at any
+   length
 
-   One trial for each encoding and seed: trained, measured on the same held-out bytes at every length, and
-   kept. text.h tells what came out; scaling.h stretches the rope models, long.h reads far longer texts. */
+   One trial for each encoding and seed: trained, measured on the same held-out bytes at every
+   length, and kept. text.h tells what came out; scaling.h stretches the rope models, long.h reads
+   far longer texts. */
 #ifndef EXTRAPOLATE_MODELS_H
 #define EXTRAPOLATE_MODELS_H
 
@@ -9,8 +11,8 @@
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
-enum { TEXT_LENGTHS = 8, TEXT_FULL = 4, TEXT_PLACES = 12, TEXT_STRIDE = 32, TEXT_PLACES_LENGTH = 1024,
-       TEXT_NUMBERS = TEXT_LENGTHS + TEXT_FULL + TEXT_PLACES };
+enum { TEXT_LENGTHS = 8, TEXT_FULL = 4, TEXT_PLACES = 12, TEXT_STRIDE = 32,
+       TEXT_PLACES_LENGTH = 1024, TEXT_NUMBERS = TEXT_LENGTHS + TEXT_FULL + TEXT_PLACES };
 enum { TEXT_BYTES = 61440, TEXT_BYTES_STEP = 30720, TEXT_FULL_BYTES = 8192 };
 
 /* texts side by side; TEXT_BYTES is a multiple of each */
@@ -91,8 +93,10 @@ static void feed_fill(void *user, posenc_batch *batch, int step)
 static void text_settings(kit_text *line, const settings *s, const char *what, const char *spec,
                           uint64_t seed, int steps)
 {
-    kit_put(line, "extrapolate %s: --pe %s --seed %" PRIu64 " --steps %d --measured %ld --text %s, sum %010"
-            PRIx64, what, spec, seed, steps, text_bytes(s), s->corpus.name, s->corpus.sum >> 24);
+    kit_put(line,
+            "extrapolate %s: --pe %s --seed %" PRIu64
+            " --steps %d --measured %ld --text %s, sum %010" PRIx64,
+            what, spec, seed, steps, text_bytes(s), s->corpus.name, s->corpus.sum >> 24);
 }
 
 static kit_trial text_trial(kit_text *line, const settings *s, const char *spec, uint64_t seed,
@@ -110,8 +114,8 @@ static kit_trial text_trial(kit_text *line, const settings *s, const char *spec,
     return t;
 }
 
-static int text_train(posenc_model *m, const kit_trial *t, const settings *s, uint64_t seed, kit_lab *lab,
-                      kit_error *why)
+static int text_train(posenc_model *m, const kit_trial *t, const settings *s, uint64_t seed,
+                      kit_lab *lab, kit_error *why)
 {
     feed f = feed_open(&s->corpus.train, seed, NANO_BATCH, NANO_CONTEXT);
     kit_training how = nano_training(m, text_steps(s));
@@ -151,7 +155,8 @@ static int text_bits_full(double *bits, posenc_model *m, const settings *s, int 
 }
 
 /* Surprise in bits of every byte of B texts of T, and whether it was the likeliest one. */
-static int text_surprise(float *bits, unsigned char *hit, posenc_model *m, const feed *f, kit_error *why)
+static int text_surprise(float *bits, unsigned char *hit, posenc_model *m, const feed *f,
+                         kit_error *why)
 {
     int rows = f->B * f->T, V = posenc_model_config(m)->vocab;
     float *logits = (float *)kit_new((size_t)rows * (size_t)V, sizeof *logits);
@@ -191,7 +196,8 @@ static int text_by_place(double *bits, double *hits, posenc_model *m, const kit_
     for (long at = 0; at < texts && good; at += f.B) {
         f.B = texts - at < most ? (int)(texts - at) : most;
         for (int b = 0; b < f.B; b++)
-            kit_corpus_window(f.tokens + b * T, f.targets + b * T, from, (size_t)(at + b) * (size_t)T, T);
+            kit_corpus_window(f.tokens + b * T, f.targets + b * T, from,
+                              (size_t)(at + b) * (size_t)T, T);
         good = text_surprise(one, hit, m, &f, why);
         for (int i = 0; i < f.B * T; i++) {
             caught += hit[i];
@@ -229,7 +235,8 @@ static int text_measure(double *value, posenc_model *m, const settings *s, kit_e
     kit_error no;
     for (int i = 0; i < TEXT_NUMBERS; i++) value[i] = NAN;
     for (int i = 0; i < TEXT_LENGTHS && !kit_stopped(); i++)
-        if (kit_reaches(c, text_length[i], &no) && !text_bits(&value[i], m, NULL, s, text_length[i], why))
+        if (kit_reaches(c, text_length[i], &no)
+            && !text_bits(&value[i], m, NULL, s, text_length[i], why))
             return 0;
     for (int i = 0; i < TEXT_FULL && !kit_stopped(); i++)
         if (kit_reaches(c, text_full[i], &no)
@@ -240,8 +247,8 @@ static int text_measure(double *value, posenc_model *m, const settings *s, kit_e
 
 /* ---- one trial ------------------------------------------------------------------------------- */
 
-/* Trained, measured and saved, each unless it was before. keep: receives the model (NULL: not wanted);
-   then it is loaded even where the numbers are known. */
+/* Trained, measured and saved, each unless it was before. keep: receives the model (NULL: not
+   wanted); then it is loaded even where the numbers are known. */
 static int text_trial_run(posenc_model **keep, double *value, const settings *s, const char *spec,
                           uint64_t seed, kit_lab *lab, kit_error *why)
 {
@@ -254,7 +261,8 @@ static int text_trial_run(posenc_model **keep, double *value, const settings *s,
     if (known == 1 && !keep) lab->bar.skipped += text_steps(s);
     else if (code == DONE) {
         config.threads = s->threads;
-        if (posenc_model_create(&m, &config, &said) == POSENC_OK) code = text_train(m, &t, s, seed, lab, why);
+        if (posenc_model_create(&m, &config, &said) == POSENC_OK)
+            code = text_train(m, &t, s, seed, lab, why);
         else code = (kit_fail(why, "%s", said.text), FAILED);
         if (code == DONE && !known && !text_measure(value, m, s, why)) code = FAILED;
         if (code == DONE && kit_stopped()) code = STOPPED;
@@ -283,7 +291,7 @@ static int text_trial_clear(const settings *s, const char *spec, uint64_t seed, 
     return good;
 }
 
-/* ---- which encodings --------------------------------------------------------------------------- */
+/* ---- which encodings ------------------------------------------------------------------------- */
 
 static int text_check(const settings *s, kit_args *a)
 {
@@ -294,7 +302,8 @@ static int text_check(const settings *s, kit_args *a)
         posenc_config c = nano_config(text.spec[i], 1);
         posenc_bytes bytes;
         posenc_error said;
-        if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK) return kit_usage(a, "%s", said.text);
+        if (posenc_model_bytes(&bytes, &c, &said) != POSENC_OK)
+            return kit_usage(a, "%s", said.text);
         if (!kit_spec_reaches(a, text.spec[i], NANO_CONTEXT)) return 0;
     }
     return text.specs > 0;
@@ -304,8 +313,9 @@ static int text_check(const settings *s, kit_args *a)
 static int text_suffices(const settings *s, kit_error *why)
 {
     if (text_bytes(s) > 0) return 1;
-    return kit_fail(why, "%s leaves %zu bytes to measure on, and %d are needed: a text of about %d bytes",
-                    s->corpus.name, s->corpus.held.size, TEXT_BYTES_STEP + 1, TEXT_BYTES_STEP * 20 + 2000);
+    return kit_fail(
+        why, "%s leaves %zu bytes to measure on, and %d are needed: a text of about %d bytes",
+        s->corpus.name, s->corpus.held.size, TEXT_BYTES_STEP + 1, TEXT_BYTES_STEP * 20 + 2000);
 }
 
 /* its number in the list; -1 where it was not asked for */

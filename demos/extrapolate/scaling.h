@@ -1,8 +1,8 @@
 /* extrapolate/scaling.h - E4: rope stretched beyond its training length
 
-   The rope models of text.h, read at 1 to 8 times their length under each scaling: as they are, and after
-   a little training on texts of 4 times the length. The scalings are those of [5.7.1], with the settings
-   of their papers; none was tuned here. */
+   The rope models of text.h, read at 1 to 8 times their length under each scaling: as they are, and
+   after a little training on texts of 4 times the length. The scalings are those of [5.7.1], with
+   the settings of their papers; none was tuned here. */
 #ifndef EXTRAPOLATE_SCALING_H
 #define EXTRAPOLATE_SCALING_H
 
@@ -11,22 +11,26 @@
 /* 640: a quarter beyond the fine-tuned length, as in the published table (10,240 after 8,192) */
 enum { SCALINGS = 5, SCALING_LENGTHS = 5, SCALING_FACTOR = 4,
        SCALING_ZERO = SCALINGS * SCALING_LENGTHS + 2 * SCALINGS,
-       SCALING_TUNED_T = SCALING_FACTOR * NANO_CONTEXT, SCALING_TUNED_BATCH = NANO_BATCH / SCALING_FACTOR };
+       SCALING_TUNED_T = SCALING_FACTOR * NANO_CONTEXT,
+       SCALING_TUNED_BATCH = NANO_BATCH / SCALING_FACTOR };
 enum { SCALED_NONE, SCALED_LINEAR, SCALED_NTK, SCALED_DYNAMIC, SCALED_YARN };
 
 static const int scaling_length[SCALING_LENGTHS] = { 128, 256, 512, 640, 1024 };
 enum { AT_1X, AT_2X, AT_4X, AT_5X, AT_8X };
 
-/* dynamic with factor 1 is the published rule: base stretched by length / original, whatever it is */
+/* dynamic with factor 1 is the published rule: base stretched by length / original, whatever it
+   is */
 static const struct { const char *name, *spec, *fitted; } scaling[SCALINGS] = {
     { "none", "rope", "rope" },
     { "linear", "rope:scaling=linear,factor=4", "rope:scaling=linear,factor=%d" },
     { "ntk", "rope:scaling=ntk,factor=4", "rope:scaling=ntk,factor=%d" },
-    { "dynamic", "rope:scaling=dynamic,factor=1,original=128", "rope:scaling=dynamic,factor=1,original=128" },
-    { "yarn", "rope:scaling=yarn,factor=4,original=128", "rope:scaling=yarn,factor=%d,original=128" }
+    { "dynamic", "rope:scaling=dynamic,factor=1,original=128",
+      "rope:scaling=dynamic,factor=1,original=128" },
+    { "yarn", "rope:scaling=yarn,factor=4,original=128",
+      "rope:scaling=yarn,factor=%d,original=128" }
 };
 
-static double *scaling_zero;               /* (seeds, SCALING_ZERO): factor 4; then fitted at 2x, 8x */
+static double *scaling_zero;            /* (seeds, SCALING_ZERO): factor 4; then fitted at 2x, 8x */
 static double *scaling_tuned;              /* (seeds, SCALINGS, SCALING_LENGTHS)                  */
 
 /* ---- trials ---------------------------------------------------------------------------------- */
@@ -70,14 +74,14 @@ static int scaling_measure_zero(double *value, posenc_model *m, const settings *
     return done;
 }
 
-/* A tenth of the peak rate, falling to 0, on texts of four times the length and a quarter as many, so
-   that a step sees as many bytes as before. */
-static int scaling_train(posenc_model *m, const kit_trial *t, const settings *s, int k, kit_lab *lab,
-                         kit_error *why)
+/* A tenth of the peak rate, falling to 0, on texts of four times the length and a quarter as many,
+   so that a step sees as many bytes as before. */
+static int scaling_train(posenc_model *m, const kit_trial *t, const settings *s, int k,
+                         kit_lab *lab, kit_error *why)
 {
     feed f = feed_open(&s->corpus.train, scaling_seed(s, k), SCALING_TUNED_BATCH, SCALING_TUNED_T);
     kit_training how = nano_training(m, scaling_steps(s));
-    f.first = text_steps(s);                           /* texts that the first training has not seen */
+    f.first = text_steps(s);                        /* texts that the first training has not seen */
     how.fill = feed_fill;
     how.user = &f;
     how.schedule.kind = POSENC_LINEAR;
@@ -88,8 +92,8 @@ static int scaling_train(posenc_model *m, const kit_trial *t, const settings *s,
     return code;
 }
 
-static int scaling_tune(double *value, posenc_model *base, const kit_trial *t, const settings *s, int r,
-                        int k, kit_lab *lab, kit_error *why)
+static int scaling_tune(double *value, posenc_model *base, const kit_trial *t, const settings *s,
+                        int r, int k, kit_lab *lab, kit_error *why)
 {
     posenc_config config = nano_config(scaling[r].spec, scaling_seed(s, k));
     posenc_model *m;
@@ -97,7 +101,8 @@ static int scaling_tune(double *value, posenc_model *base, const kit_trial *t, c
     config.context = SCALING_TUNED_T;
     config.batch = SCALING_TUNED_BATCH;
     config.threads = s->threads;
-    if (posenc_model_create(&m, &config, &said) != POSENC_OK) return kit_fail(why, "%s", said.text), FAILED;
+    if (posenc_model_create(&m, &config, &said) != POSENC_OK)
+        return kit_fail(why, "%s", said.text), FAILED;
     int code = kit_copy_weights(m, base, why) ? scaling_train(m, t, s, k, lab, why) : FAILED;
     for (int i = 0; i < SCALING_LENGTHS && code == DONE; i++)
         if (!text_bits(&value[i], m, scaling[r].spec, s, scaling_length[i], why)) code = FAILED;
@@ -106,7 +111,8 @@ static int scaling_tune(double *value, posenc_model *base, const kit_trial *t, c
     return code;
 }
 
-/* Trial r of seed k, unless its numbers are there. base: the trained model, opened when it is needed. */
+/* Trial r of seed k, unless its numbers are there. base: the trained model, opened when it is
+   needed. */
 static int scaling_trial_run(posenc_model **base, const settings *s, int r, int k, kit_lab *lab,
                              kit_error *why)
 {
@@ -116,10 +122,12 @@ static int scaling_trial_run(posenc_model **base, const settings *s, int r, int 
     int steps = r < SCALINGS ? scaling_steps(s) : 0, known = kit_trial_read(&t, lab, why);
     int code = known < 0 ? FAILED : DONE;
     if (known == 1) lab->bar.skipped += steps;
-    if (known == 0 && !*base) code = text_trial_run(base, value, s, "rope", scaling_seed(s, k), lab, why);
+    if (known == 0 && !*base)
+        code = text_trial_run(base, value, s, "rope", scaling_seed(s, k), lab, why);
     if (known == 0 && code == DONE && r < SCALINGS)
         code = scaling_tune(t.value, *base, &t, s, r, k, lab, why);
-    else if (known == 0 && code == DONE && !scaling_measure_zero(t.value, *base, s, why)) code = FAILED;
+    else if (known == 0 && code == DONE && !scaling_measure_zero(t.value, *base, s, why))
+        code = FAILED;
     if (known == 0 && code == DONE && kit_stopped()) code = STOPPED;
     if (known == 0 && code == DONE && !kit_trial_save(&t, lab, why)) code = FAILED;
     lab->before += steps;
@@ -138,7 +146,8 @@ static int scaling_clear(const settings *s, const kit_lab *lab, kit_error *why)
 {
     int good = text_suffices(s, why);
     scaling_zero = (double *)kit_new((size_t)s->seeds * SCALING_ZERO, sizeof(double));
-    scaling_tuned = (double *)kit_new((size_t)s->seeds * SCALINGS * SCALING_LENGTHS, sizeof(double));
+    scaling_tuned =
+        (double *)kit_new((size_t)s->seeds * SCALINGS * SCALING_LENGTHS, sizeof(double));
     for (int k = 0; k < s->seeds && good; k++) {
         good = text_trial_clear(s, "rope", scaling_seed(s, k), 1, lab, why);
         for (int r = 0; r <= SCALINGS && good; r++) {
@@ -171,11 +180,13 @@ static int scaling_run(const settings *s, kit_lab *lab, kit_error *why)
 static spread scaling_zero_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
-    for (int k = 0; k < s->seeds; k++) v[k] = scaling_zero[k * SCALING_ZERO + r * SCALING_LENGTHS + at];
+    for (int k = 0; k < s->seeds; k++)
+        v[k] = scaling_zero[k * SCALING_ZERO + r * SCALING_LENGTHS + at];
     return spread_of(v, s->seeds);
 }
 
-/* with the factor that the length asks for: at 2x and 8x measured so, at 1x no scaling, at 4x as above */
+/* with the factor that the length asks for: at 2x and 8x measured so, at 1x no scaling, at 4x as
+   above */
 static spread scaling_fitted_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
@@ -189,7 +200,8 @@ static spread scaling_fitted_at(const settings *s, int r, int at)
 static spread scaling_tuned_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
-    for (int k = 0; k < s->seeds; k++) v[k] = scaling_tuned[(k * SCALINGS + r) * SCALING_LENGTHS + at];
+    for (int k = 0; k < s->seeds; k++)
+        v[k] = scaling_tuned[(k * SCALINGS + r) * SCALING_LENGTHS + at];
     return spread_of(v, s->seeds);
 }
 
@@ -206,14 +218,16 @@ static claim scaling_claim_any(const settings *s)
     for (int r = 1; r < SCALINGS; r++) beats += scaling_zero_at(s, r, AT_4X).mean < none;
     c.verdict = judge_size(1, beats == SCALINGS - 1, beats > 0);
     claim_ours(&c, "none %.3f; linear %.3f, ntk %.3f, dynamic %.3f, yarn %.3f", none,
-               scaling_zero_at(s, SCALED_LINEAR, AT_4X).mean, scaling_zero_at(s, SCALED_NTK, AT_4X).mean,
-               scaling_zero_at(s, SCALED_DYNAMIC, AT_4X).mean, scaling_zero_at(s, SCALED_YARN, AT_4X).mean);
+               scaling_zero_at(s, SCALED_LINEAR, AT_4X).mean,
+               scaling_zero_at(s, SCALED_NTK, AT_4X).mean,
+               scaling_zero_at(s, SCALED_DYNAMIC, AT_4X).mean,
+               scaling_zero_at(s, SCALED_YARN, AT_4X).mean);
     return c;
 }
 
 /* a has lower loss than b, at one length */
-static claim scaling_claim_order(const settings *s, const char *what, const char *published, int a, int b,
-                                 spread (*at)(const settings *, int, int), int length)
+static claim scaling_claim_order(const settings *s, const char *what, const char *published, int a,
+                                 int b, spread (*at)(const settings *, int, int), int length)
 {
     claim c = claim_open(what, published);
     spread low = at(s, a, length), high = at(s, b, length);
@@ -230,8 +244,9 @@ static double scaling_zero_gap(const settings *s, int a, int b, int at)
 
 static claim scaling_claim_short(const settings *s)
 {
-    claim c = claim_open("Scaled by 4, `linear` costs texts of the training length (more than 0.02).",
-                         "PI is worse within the original window (Chen et al.)");
+    claim c =
+        claim_open("Scaled by 4, `linear` costs texts of the training length (more than 0.02).",
+                   "PI is worse within the original window (Chen et al.)");
     double cost = scaling_zero_gap(s, SCALED_LINEAR, SCALED_NONE, AT_1X);
     c.verdict = judge_size(1, cost > 0.02, cost > 0);
     claim_ours(&c, "%+.3f bits per byte", cost);
@@ -273,9 +288,10 @@ static int scaling_claims(claim c[SCALING_CLAIMS], const settings *s)
     c[n++] = scaling_claim_short(s);
     c[n++] = scaling_claim_dynamic(s);
     c[n++] = scaling_claim_catches_up(s);
-    c[n++] = scaling_claim_order(s, "Fine-tuned at 4x and read a quarter beyond, `ntk` is ahead of `linear`.",
-                                 "perplexity 6.24 and 8.07 at 10,240 after 8,192 (Peng et al.)", SCALED_NTK,
-                                 SCALED_LINEAR, scaling_tuned_at, AT_5X);
+    c[n++] = scaling_claim_order(
+        s, "Fine-tuned at 4x and read a quarter beyond, `ntk` is ahead of `linear`.",
+        "perplexity 6.24 and 8.07 at 10,240 after 8,192 (Peng et al.)", SCALED_NTK, SCALED_LINEAR,
+        scaling_tuned_at, AT_5X);
     c[n++] = scaling_claim_order(s, "And `yarn` is ahead of `ntk` there.",
                                  "perplexity 6.04 and 6.24 (Peng et al.)", SCALED_YARN, SCALED_NTK,
                                  scaling_tuned_at, AT_5X);
@@ -284,7 +300,8 @@ static int scaling_claims(claim c[SCALING_CLAIMS], const settings *s)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *, int, int), int spreads)
+static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *, int, int),
+                               int spreads)
 {
     kit_cells c = kit_cells_new(SCALINGS + 1, SCALING_LENGTHS + 1);
     kit_cells_put(&c, 0, 0, "scaling");
@@ -303,7 +320,8 @@ static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *,
 static void scaling_print(const settings *s)
 {
     claim c[SCALING_CLAIMS];
-    kit_cells zero = scaling_cells(s, scaling_zero_at, 0), tuned = scaling_cells(s, scaling_tuned_at, 0);
+    kit_cells zero = scaling_cells(s, scaling_zero_at, 0),
+              tuned = scaling_cells(s, scaling_tuned_at, 0);
     printf("\nE4: rope trained on %d, bits per byte at other lengths, factor 4, not retrained\n",
            NANO_CONTEXT);
     kit_cells_print(&zero);
@@ -314,8 +332,8 @@ static void scaling_print(const settings *s)
     kit_cells_free(&tuned);
 }
 
-static void scaling_csv_row(kit_text *t, const settings *s, int r, int k, const char *stage, int length,
-                            double v)
+static void scaling_csv_row(kit_text *t, const settings *s, int r, int k, const char *stage,
+                            int length, double v)
 {
     kit_csv_text(t, scaling[r].name);
     kit_csv_u64(t, scaling_seed(s, k));
@@ -331,10 +349,12 @@ static int scaling_save_csv(const settings *s, kit_error *why)
     kit_csv_head(&t, "scaling,seed,stage,length,bits_per_byte");
     for (int i = 0; i < s->seeds * SCALINGS; i++) {
         int k = i / SCALINGS, r = i % SCALINGS;
-        const double *zero = scaling_zero + k * SCALING_ZERO, *fitted = zero + SCALINGS * SCALING_LENGTHS;
+        const double *zero = scaling_zero + k * SCALING_ZERO,
+                     *fitted = zero + SCALINGS * SCALING_LENGTHS;
         const double *tuned = scaling_tuned + i * SCALING_LENGTHS;
         for (int n = 0; n < SCALING_LENGTHS; n++)
-            scaling_csv_row(&t, s, r, k, "factor 4", scaling_length[n], zero[r * SCALING_LENGTHS + n]);
+            scaling_csv_row(&t, s, r, k, "factor 4", scaling_length[n],
+                            zero[r * SCALING_LENGTHS + n]);
         scaling_csv_row(&t, s, r, k, "factor 2", 256, fitted[2 * r]);
         scaling_csv_row(&t, s, r, k, "factor 8", 1024, fitted[2 * r + 1]);
         for (int n = 0; n < SCALING_LENGTHS; n++)
@@ -372,22 +392,27 @@ static int scaling_report(kit_report *p, const settings *s, kit_error *why)
     char measured[32];
     kit_say_count(measured, (size_t)text_bytes(s));
     kit_report_heading(p, "E4: rope stretched");
-    kit_report_text(p, "The `rope` models of E1, trained on texts of %d, read longer ones: turned as before "
-                    "(none), with positions divided by 4 (linear, \"PI\"), with a base that slows the slow "
-                    "pairs alone (ntk), the same by as much as the text needs (dynamic), or pair by pair "
-                    "with sharper scores (yarn). Bits per byte of %s held-out bytes.", NANO_CONTEXT,
-                    measured);
+    kit_report_text(p,
+                    "The `rope` models of E1, trained on texts of %d, read longer ones: turned as "
+                    "before (none), with positions divided by 4 (linear, \"PI\"), with a base that "
+                    "slows the slow pairs alone (ntk), the same by as much as the text needs "
+                    "(dynamic), or pair by pair with sharper scores (yarn). Bits per byte of %s "
+                    "held-out bytes.",
+                    NANO_CONTEXT, measured);
     kit_report_text(p, "**Without retraining**, factor 4 at every length:");
     scaling_show(p, s, scaling_zero_at);
-    int done = scaling_chart(p, s, "scaling_zero.svg", "Not retrained, factor 4", scaling_zero_at, why);
+    int done =
+        scaling_chart(p, s, "scaling_zero.svg", "Not retrained, factor 4", scaling_zero_at, why);
     kit_report_fold(p, "with the factor that each length asks for");
     scaling_show(p, s, scaling_fitted_at);
     kit_report_unfold(p);
-    kit_report_text(p, "**After brief fine-tuning**: %d steps of %d texts of %d bytes, at a tenth of the "
-                    "rate.", scaling_steps(s), SCALING_TUNED_BATCH, SCALING_TUNED_T);
+    kit_report_text(
+        p, "**After brief fine-tuning**: %d steps of %d texts of %d bytes, at a tenth of the rate.",
+        scaling_steps(s), SCALING_TUNED_BATCH, SCALING_TUNED_T);
     scaling_show(p, s, scaling_tuned_at);
-    done = done && scaling_chart(p, s, "scaling_tuned.svg", "Fine-tuned on texts of 512", scaling_tuned_at,
-                                 why);
+    done = done
+           && scaling_chart(p, s, "scaling_tuned.svg", "Fine-tuned on texts of 512",
+                            scaling_tuned_at, why);
     report_claims(p, c, scaling_claims(c, s));
     return done && scaling_save_csv(s, why);
 }

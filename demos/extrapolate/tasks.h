@@ -1,4 +1,5 @@
-/* extrapolate/tasks.h - what short models are asked at greater length: pure functions of random numbers
+/* extrapolate/tasks.h - what short models are asked at greater length: pure functions of random
+   numbers
 
        copying   repeat, replace, copy, reverse n symbols     (Kazemnejad et al. 2023)
        masking   fill in bytes that were taken out            (Haviv et al. 2022)
@@ -12,13 +13,13 @@
 #include <math.h>
 
 /* ---- copying ------------------------------------------------------------------------------------
-   A text is   BOS prompt SEP answer EOS   and only the answer, EOS included, is asked for. How long it
-   must be is said by the prompt alone, in the one way there is: by being as long.
+   A text is   BOS prompt SEP answer EOS   and only the answer, EOS included, is asked for. How long
+   it must be is said by the prompt alone, in the one way there is: by being as long.
 
        rsc   BOS     a a .. a    SEP  a a .. a    EOS        the same symbol, n times
        rdc   BOS a b a a .. a    SEP  b b .. b    EOS        "replace a by b in a a .. a"
        cmc   BOS     x1 x2 .. xn SEP  x1 x2 .. xn EOS
-       mc    BOS     x1 x2 .. xn SEP  xn .. x2 x1 EOS                                              */
+       mc    BOS     x1 x2 .. xn SEP  xn .. x2 x1 EOS                                          */
 
 typedef enum copy_kind { COPY_RSC, COPY_RDC, COPY_CMC, COPY_MC, COPY_KINDS } copy_kind;
 
@@ -29,13 +30,16 @@ enum { COPY_SHORT = 20, COPY_LONG = 40,    /* trained up to, tested up to       
 enum { COPY_HELD = 4 };                    /* one item in so many is never trained on             */
 
 /* symbols that make an item: drawn freely, everything else of it follows */
-static inline int copy_free(int kind, int n) { return kind == COPY_RSC ? 1 : kind == COPY_RDC ? 2 : n; }
+static inline int copy_free(int kind, int n)
+{
+    return kind == COPY_RSC ? 1 : kind == COPY_RDC ? 2 : n;
+}
 
 /* tokens of a text of n: BOS, prompt, SEP, answer. EOS is a target only. */
 static inline int copy_length(int kind, int n) { return 2 * n + 2 + (kind == COPY_RDC ? 2 : 0); }
 
-/* Items with these symbols belong to the test. For each n that is one choice in four of the last symbol,
-   whatever the others are, so that no length is all trained on or all held out. */
+/* Items with these symbols belong to the test. For each n that is one choice in four of the last
+   symbol, whatever the others are, so that no length is all trained on or all held out. */
 static inline int copy_is_held(const int *symbol, int count, int n)
 {
     int sum = n;
@@ -78,12 +82,15 @@ static inline void copy_text(int *tokens, int *targets, int kind, const int *sym
         targets[t] = t < asked ? POSENC_IGNORE : t + 1 < length ? tokens[t + 1] : COPY_EOS;
 }
 
-/* A row of training: a text of n and one of 21 - n, so that every row is full and every n from 1 to 20
-   equally likely. The two do not see each other (segments), and positions start again. random: places
-   are drawn out of 0 .. most-1 instead, in order (Ruoss et al. 2023). */
+/* A row of training: a text of n and one of 21 - n, so that every row is full and every n from 1 to
+   20 equally likely. The two do not see each other (segments), and positions start again. random:
+   places are drawn out of 0 .. most-1 instead, in order (Ruoss et al. 2023). */
 enum { COPY_PAIR = COPY_SHORT + 1 };
 
-static inline int copy_row_length(int kind) { return 2 * COPY_PAIR + 4 + (kind == COPY_RDC ? 4 : 0); }
+static inline int copy_row_length(int kind)
+{
+    return 2 * COPY_PAIR + 4 + (kind == COPY_RDC ? 4 : 0);
+}
 
 static inline void copy_places(double *positions, kit_random *r, int length, int most)
 {
@@ -91,8 +98,8 @@ static inline void copy_places(double *positions, kit_random *r, int length, int
     else posenc_positions_random(positions, length, most, kit_random_word(r));
 }
 
-static inline void copy_row(int *tokens, int *targets, int *segments, double *positions, kit_random *r,
-                            int kind, int most)
+static inline void copy_row(int *tokens, int *targets, int *segments, double *positions,
+                            kit_random *r, int kind, int most)
 {
     int n = 1 + kit_random_below(r, COPY_SHORT), symbol[COPY_SHORT], at = 0;
     for (int part = 0; part < 2; part++, n = COPY_PAIR - n) {
@@ -105,10 +112,11 @@ static inline void copy_row(int *tokens, int *targets, int *segments, double *po
     }
 }
 
-/* 1 when the most likely token is the target wherever there is one; a tie or NaN is wrong. The model was
-   shown the right answer up to each place, and that decides whether it would have written the same by
-   itself: as long as every token was right it has seen exactly what it would have written, and the first
-   wrong one it would have written too. So this is the exact match of greedy decoding, in one pass. */
+/* 1 when the most likely token is the target wherever there is one; a tie or NaN is wrong. The
+   model was shown the right answer up to each place, and that decides whether it would have written
+   the same by itself: as long as every token was right it has seen exactly what it would have
+   written, and the first wrong one it would have written too. So this is the exact match of greedy
+   decoding, in one pass. */
 static inline int copy_is_exact(const float *logits, const int *targets, int T)
 {
     for (int t = 0; t < T; t++) {
@@ -129,9 +137,10 @@ static inline double copy_exact_share(const float *logits, const int *targets, i
 }
 
 /* ---- masking ------------------------------------------------------------------------------------
-   15 bytes in 100 are taken out, a token of its own in the place of each, and asked for. (BERT leaves a
-   tenth of them as they are and makes another tenth wrong, for the sake of later tasks that see no mask.
-   Nothing follows here, and a byte that may be left as it is would tell even a model without places.) */
+   15 bytes in 100 are taken out, a token of its own in the place of each, and asked for. (BERT
+   leaves a tenth of them as they are and makes another tenth wrong, for the sake of later tasks
+   that see no mask. Nothing follows here, and a byte that may be left as it is would tell even a
+   model without places.) */
 
 enum { MASK_TOKEN = 256, MASK_VOCAB = 257, MASK_PERCENT = 15 };
 
@@ -146,10 +155,11 @@ static inline void mask_bytes(int *tokens, int *targets, kit_random *r, int T)
 }
 
 /* ---- gaps ---------------------------------------------------------------------------------------
-   The pattern task asks which of three pairs of values stands in its two places. In distances: which pair
-   stands with its second value exactly so far behind its first, wherever that is. So the question is the
-   same for any length. All six values are in every text, once each, and the two other pairs stand as
-   close together, at any distance but their own: neither what is there nor who is close gives it away. */
+   The pattern task asks which of three pairs of values stands in its two places. In distances:
+   which pair stands with its second value exactly so far behind its first, wherever that is. So the
+   question is the same for any length. All six values are in every text, once each, and the two
+   other pairs stand as close together, at any distance but their own: neither what is there nor who
+   is close gives it away. */
 
 enum { GAP_CLASSES = 3, GAP_FAR = 12,      /* decoys stand up to so far apart, on either side     */
        GAP_VOCAB = 20, GAP_LEAST = 32 };   /* shortest text in which everything has room          */
@@ -213,8 +223,9 @@ static inline void gap_make(int *tokens, int *label, kit_random *r, int T)
         if (tokens[t] == 0) tokens[t] = gap_filler(r);
 }
 
-/* Two ways to ask. By the text: one label (GAP_CLASSES) for the mean over all places. By the place: at the
-   first value of each pair, is the second one at its distance? The class is then the surest yes. */
+/* Two ways to ask. By the text: one label (GAP_CLASSES) for the mean over all places. By the place:
+   at the first value of each pair, is the second one at its distance? The class is then the surest
+   yes. */
 enum { GAP_YES = GAP_VOCAB, GAP_NO, GAP_TOKENS };
 
 /* the pair whose first value this is; -1: none */

@@ -1,7 +1,7 @@
 /* extrapolate/text.h - E1: bits per byte beyond the training length
 
-   The table of "Train short, test long" (Press et al. 2021) for a laptop. Every encoding predicts the
-   same bytes at every length, so that a difference is never one of the text. */
+   The table of "Train short, test long" (Press et al. 2021) for a laptop. Every encoding predicts
+   the same bytes at every length, so that a difference is never one of the text. */
 #ifndef EXTRAPOLATE_TEXT_H
 #define EXTRAPOLATE_TEXT_H
 
@@ -15,7 +15,8 @@ static int text_clear(const settings *s, const kit_lab *lab, kit_error *why)
 {
     if (!text_suffices(s, why)) return 0;
     for (int i = 0; i < text.specs * s->seeds; i++)
-        if (!text_trial_clear(s, text.spec[i / s->seeds], s->seed + (uint64_t)(i % s->seeds), 0, lab, why))
+        if (!text_trial_clear(s, text.spec[i / s->seeds], s->seed + (uint64_t)(i % s->seeds), 0,
+                              lab, why))
             return 0;
     return 1;
 }
@@ -23,10 +24,12 @@ static int text_clear(const settings *s, const kit_lab *lab, kit_error *why)
 static int text_run(const settings *s, kit_lab *lab, kit_error *why)
 {
     int code = DONE;
-    text.value = (double *)kit_new((size_t)(text.specs * s->seeds) * TEXT_NUMBERS, sizeof *text.value);
+    text.value =
+        (double *)kit_new((size_t)(text.specs * s->seeds) * TEXT_NUMBERS, sizeof *text.value);
     for (int i = 0; i < text.specs * s->seeds && code == DONE; i++)
-        code = text_trial_run(NULL, text_numbers(s, i / s->seeds, i % s->seeds), s,
-                              text.spec[i / s->seeds], s->seed + (uint64_t)(i % s->seeds), lab, why);
+        code =
+            text_trial_run(NULL, text_numbers(s, i / s->seeds, i % s->seeds), s,
+                           text.spec[i / s->seeds], s->seed + (uint64_t)(i % s->seeds), lab, why);
     return code;
 }
 
@@ -64,7 +67,8 @@ enum { TEXT_CLAIMS = 9 };
 
 static claim text_claim_equal(const settings *s)
 {
-    claim c = claim_open("At the training length every encoding but `none` lies within 0.1 bits per byte.",
+    claim c = claim_open("At the training length every encoding but `none` lies within 0.1 bits "
+                         "per byte.",
                          "perplexity 18.66 to 19.34 at 1,024: 0.05 bits per word (Press et al.)");
     double v[KIT_LIST_ROOM];
     int n = 0;
@@ -74,8 +78,8 @@ static claim text_claim_equal(const settings *s)
     spread all = spread_of(v, n);
     c.verdict = judge(n > 1, all.high - all.low <= 0.1);
     claim_ours(&c, "%.3f to %.3f bits per byte", all.low, all.high);
-    claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is still behind: "
-                     "the gap is one of time, and closes with more steps.");
+    claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is still "
+                     "behind: the gap is one of time, and closes with more steps.");
     return c;
 }
 
@@ -91,8 +95,8 @@ static claim text_claim_alibi(const settings *s)
 
 static claim text_claim_flat(const settings *s)
 {
-    claim c = claim_open("What `alibi` gains on longer texts is fewer bytes without a past: with full "
-                         "context it is flat (within 0.05 from 128 to 512).",
+    claim c = claim_open("What `alibi` gains on longer texts is fewer bytes without a past: with "
+                         "full context it is flat (within 0.05 from 128 to 512).",
                          "perplexity 17.98 at 1x, 18.28 at 4x, stride 1 (Press et al.)");
     double worse = text_full_worse(s, "alibi");
     c.verdict = judge(text_has("alibi"), fabs(worse) <= 0.05);
@@ -114,8 +118,9 @@ static claim text_claim_sinusoidal(const settings *s)
 static claim text_claim_rope(const settings *s)
 {
     static const int T[3] = { 256, 512, 1024 };
-    claim c = claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, 4 and 8 times the "
-                         "length.", "at 2x, in bits per word: -0.05, +0.69, +1.40 (Press et al.)");
+    claim c = claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, 4 and 8 "
+                         "times the length.",
+                         "at 2x, in bits per word: -0.05, +0.69, +1.40 (Press et al.)");
     int between = 1, above = 1;
     for (int i = 0; i < 3; i++) {
         above = above && text_worse(s, "rope", T[i]) > text_worse(s, "alibi", T[i]);
@@ -148,35 +153,38 @@ static claim text_claim_t5(const settings *s)
     double worse = text_worse(s, "t5", 256);
     c.verdict = judge_size(text_has("t5"), worse <= 0, worse < text_worse(s, "rope", 256));
     claim_ours(&c, "%+.3f at 2x, %+.3f at 8x", worse, text_worse(s, "t5", 1024));
-    claim_reason(&c, "All distances from about 113 on share the last bucket. In the published model, trained "
-                     "on 1,024, nearly every pair of words fell into it; in ours, trained on 128, hardly any, "
-                     "so that what it holds beyond is a guess.");
+    claim_reason(&c, "All distances from about 113 on share the last bucket. In the published "
+                     "model, trained on 1,024, nearly every pair of words fell into it; in ours, "
+                     "trained on 128, hardly any, so that what it holds beyond is a guess.");
     return c;
 }
 
 static claim text_claim_none(const settings *s)
 {
-    claim c = claim_open("Without an encoding texts of 2x lose more than with `alibi`, less than with `rope`.",
-                         "perplexity 14, 30, above 250 at 1.75x (1.3B model of code, Kazemnejad et al.)");
+    claim c = claim_open(
+        "Without an encoding texts of 2x lose more than with `alibi`, less than with `rope`.",
+        "perplexity 14, 30, above 250 at 1.75x (1.3B model of code, Kazemnejad et al.)");
     double none = text_worse(s, "none", 256), low = text_worse(s, "alibi", 256);
     double high = text_worse(s, "rope", 256);
     c.verdict = judge_size(text_has("none") && text_has("alibi") && text_has("rope"),
                            none > low && none < high, none > low);
     claim_ours(&c, "alibi %+.3f, none %+.3f, rope %+.3f", low, none, high);
-    claim_reason(&c, "What a model without an encoding knows of places it has to count out by itself, and what "
-                     "a small one learns of that in minutes ends with the length it was trained on.");
+    claim_reason(&c, "What a model without an encoding knows of places it has to count out by "
+                     "itself, and what a small one learns of that in minutes ends with the length "
+                     "it was trained on.");
     return c;
 }
 
 static claim text_claim_early(const settings *s)
 {
-    claim c = claim_open("A quarter past its length `sinusoidal` has lost already, `rope` hardly: it gains "
-                         "until 1.5x at most.",
+    claim c = claim_open("A quarter past its length `sinusoidal` has lost already, `rope` hardly: "
+                         "it gains until 1.5x at most.",
                          "they gain for 20 to 50 and for 100 to 200 words past 512 (Press et al.)");
     double sine = text_worse(s, "sinusoidal", 160), rope = text_worse(s, "rope", 160);
-    c.verdict = judge_size(text_has("sinusoidal") && text_has("rope"),
-                           sine > 0 && rope < sine && rope <= 0.02 && text_worse(s, "rope", 192) > rope,
-                           sine > 0 && rope < sine);
+    c.verdict =
+        judge_size(text_has("sinusoidal") && text_has("rope"),
+                   sine > 0 && rope < sine && rope <= 0.02 && text_worse(s, "rope", 192) > rope,
+                   sine > 0 && rope < sine);
     claim_ours(&c, "at 160: sinusoidal %+.3f, rope %+.3f; rope at 192 %+.3f", sine, rope,
                text_worse(s, "rope", 192));
     return c;
@@ -199,7 +207,8 @@ static int text_claims(claim c[TEXT_CLAIMS], const settings *s)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Numbers first .. first + n - 1 of each encoding, a column each; what is not a number stays empty. */
+/* Numbers first .. first + n - 1 of each encoding, a column each; what is not a number stays
+   empty. */
 static kit_cells text_cells(const settings *s, const int *T, int n, int first, int spreads)
 {
     kit_cells c = kit_cells_new(text.specs + 1, n + 1);
@@ -221,14 +230,16 @@ static void text_print(const settings *s)
 {
     claim c[TEXT_CLAIMS];
     kit_cells side = text_cells(s, text_length, TEXT_LENGTHS, 0, 0);
-    printf("\nE1: bits per byte of texts of so many bytes, trained on texts of %d (%s, mean of %d seed%s)\n",
+    printf("\nE1: bits per byte of texts of so many bytes, trained on texts of %d (%s, mean of %d "
+           "seed%s)\n",
            NANO_CONTEXT, s->corpus.name, s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&side);
     kit_cells_free(&side);
     print_claims(c, text_claims(c, s));
 }
 
-static void text_csv_rows(kit_text *t, const settings *s, const char *kind, const int *at, int n, int first)
+static void text_csv_rows(kit_text *t, const settings *s, const char *kind, const int *at, int n,
+                          int first)
 {
     for (int i = 0; i < text.specs * s->seeds * n; i++) {
         int e = i / n / s->seeds, k = i / n % s->seeds;
@@ -256,8 +267,8 @@ static int text_save_csv(const settings *s, kit_error *why)
 /* ---- pictures -------------------------------------------------------------------------------- */
 
 /* numbers first .. first + n - 1, means over seeds, at the places `at` */
-static int text_chart(kit_report *p, const settings *s, const char *file, kit_chart c, const int *at,
-                      int n, int first, kit_error *why)
+static int text_chart(kit_report *p, const settings *s, const char *file, kit_chart c,
+                      const int *at, int n, int first, kit_error *why)
 {
     const char *name[KIT_LIST_ROOM];
     double *x = (double *)kit_new((size_t)(n * (text.specs + 1)), sizeof *x), *y = x + n;
@@ -277,19 +288,26 @@ static int text_pictures(kit_report *p, const settings *s, kit_error *why)
     int middle[TEXT_PLACES];
     for (int i = 0; i < TEXT_PLACES; i++) middle[i] = (text_place[i] + text_place[i + 1]) / 2;
     if (!text_chart(p, s, "text.svg",
-                    chart_of("Read side by side, trained at 128", "length of the texts (logarithmic)", bits),
-                    text_length, TEXT_LENGTHS, 0, why)) return 0;
-    kit_report_text(p, "A byte at the beginning of a text has little to go by, and longer texts have fewer "
-                    "beginnings. So a second measurement counts only bytes that have the whole length "
-                    "behind them: texts %d apart, of which the last %d bytes count.", TEXT_STRIDE,
-                    TEXT_STRIDE);
-    if (!text_chart(p, s, "text_full.svg",
-                    chart_of("The last 32 bytes of each text", "length of the texts (logarithmic)", bits),
-                    text_full, TEXT_FULL, TEXT_LENGTHS, why)) return 0;
-    kit_report_text(p, "And where inside a long text does it go wrong? The surprise of a byte by its place:");
-    return text_chart(p, s, "text_places.svg",
-                      chart_of("Inside texts of 1,024, by place", "place in the text (logarithmic)", bits),
-                      middle, TEXT_PLACES, TEXT_LENGTHS + TEXT_FULL, why);
+                    chart_of("Read side by side, trained at 128",
+                             "length of the texts (logarithmic)", bits),
+                    text_length, TEXT_LENGTHS, 0, why))
+        return 0;
+    kit_report_text(p,
+                    "A byte at the beginning of a text has little to go by, and longer texts have "
+                    "fewer beginnings. So a second measurement counts only bytes that have the "
+                    "whole length behind them: texts %d apart, of which the last %d bytes count.",
+                    TEXT_STRIDE, TEXT_STRIDE);
+    if (!text_chart(
+            p, s, "text_full.svg",
+            chart_of("The last 32 bytes of each text", "length of the texts (logarithmic)", bits),
+            text_full, TEXT_FULL, TEXT_LENGTHS, why))
+        return 0;
+    kit_report_text(p, "And where inside a long text does it go wrong? The surprise of a byte by "
+                       "its place:");
+    return text_chart(
+        p, s, "text_places.svg",
+        chart_of("Inside texts of 1,024, by place", "place in the text (logarithmic)", bits),
+        middle, TEXT_PLACES, TEXT_LENGTHS + TEXT_FULL, why);
 }
 
 /* ---- the section ----------------------------------------------------------------------------- */
@@ -332,13 +350,15 @@ static void text_tell_published(kit_report *p, const settings *s)
             kit_cells_put(&c, 2 * r + 1, 1, "published: perplexity of words");
             kit_cells_put(&c, 2 * r + 2, 0, "%s", press[r].spec);
             kit_cells_put(&c, 2 * r + 2, 1, "ours: bits per byte");
-            kit_cells_put(&c, 2 * r + 1, i + 2, i ? "%.2f (%+.2f bits)" : "%.2f", v[i], log2(v[i] / v[0]));
+            kit_cells_put(&c, 2 * r + 1, i + 2, i ? "%.2f (%+.2f bits)" : "%.2f", v[i],
+                          log2(v[i] / v[0]));
             if (at == at) kit_cells_put(&c, 2 * r + 2, i + 2, i ? "%.3f (%+.3f)" : "%.3f", at,
                                     at - text_at(s, press[r].spec, 128));
         }
-    kit_report_text(p, "**Beside the published figures** (Press et al. 2022: 247M parameters, WikiText-103, "
-                    "trained on texts of 1,024 words; ours: 0.5M parameters, bytes, trained on 128). A "
-                    "word is about six bytes, so a bit per word is about a sixth of a bit per byte.");
+    kit_report_text(p, "**Beside the published figures** (Press et al. 2022: 247M parameters, "
+                       "WikiText-103, trained on texts of 1,024 words; ours: 0.5M parameters, "
+                       "bytes, trained on 128). A word is about six bytes, so a bit per word is "
+                       "about a sixth of a bit per byte.");
     kit_cells_show(p, &c);
     kit_cells_free(&c);
 }
@@ -347,18 +367,20 @@ static void text_tell_setting(kit_report *p, const settings *s)
 {
     char measured[32];
     kit_say_count(measured, (size_t)text_bytes(s));
-    kit_report_text(p, "A language model of bytes (3 layers, 96 channels, 3 heads, 467,808 parameters besides "
-                    "the encoding's) learns from texts of %d bytes for %d steps of %d texts, and is then asked "
-                    "to read longer ones. %s bytes of held-out text are predicted, the same ones at every "
-                    "length. Text: %s; %d seed%s. Bits per byte, texts of so many bytes side by side:",
+    kit_report_text(p,
+                    "A language model of bytes (3 layers, 96 channels, 3 heads, 467,808 parameters "
+                    "besides the encoding's) learns from texts of %d bytes for %d steps of %d "
+                    "texts, and is then asked to read longer ones. %s bytes of held-out text are "
+                    "predicted, the same ones at every length. Text: %s; %d seed%s. Bits per byte, "
+                    "texts of so many bytes side by side:",
                     NANO_CONTEXT, text_steps(s), NANO_BATCH, measured, s->corpus.name, s->seeds,
                     s->seeds > 1 ? "s (mean, lowest and highest)" : "");
     if (s->corpus.own)
-        kit_report_text(p, "**These sentences are far easier than prose: the rules below are meant for the "
-                        "corpus (`make corpus`).**");
+        kit_report_text(p, "**These sentences are far easier than prose: the rules below are meant "
+                           "for the corpus (`make corpus`).**");
     if (s->quick)
-        kit_report_text(p, "This is the **quick** version: models that have hardly begun to learn. What "
-                        "needs a trained model may not show yet.");
+        kit_report_text(p, "This is the **quick** version: models that have hardly begun to learn. "
+                           "What needs a trained model may not show yet.");
 }
 
 static int text_report(kit_report *p, const settings *s, kit_error *why)
@@ -382,8 +404,9 @@ static int text_report(kit_report *p, const settings *s, kit_error *why)
 }
 
 static const experiment text_experiment = {
-    "text", "E1: beyond the training length", "E1 bits per byte beyond the training length, by encoding",
-    text_check, text_work, text_clear, text_run, text_print, text_report
+    "text", "E1: beyond the training length",
+    "E1 bits per byte beyond the training length, by encoding", text_check, text_work,
+    text_clear, text_run, text_print, text_report
 };
 
 #endif

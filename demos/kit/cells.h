@@ -21,7 +21,8 @@ static inline kit_cells kit_cells_new(int rows, int cols)
     return c;
 }
 
-KIT_FORMAT(4, 5) static inline void kit_cells_put(kit_cells *c, int row, int col, const char *format, ...)
+KIT_FORMAT(4, 5)
+static inline void kit_cells_put(kit_cells *c, int row, int col, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

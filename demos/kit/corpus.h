@@ -1,8 +1,9 @@
 /* kit/corpus.h - text to learn from, byte by byte: a file, the corpus, or sentences of our own
 
-   In this order: the file somebody names; build/corpus, which `make corpus` fetches (41 MB of English
-   prose); sentences made here, so that every program runs on a machine without a network. What is
-   trained on and what is tested on never overlap: of a file the last twentieth is held out. */
+   In this order: the file somebody names; build/corpus, which `make corpus` fetches (41 MB of
+   English prose); sentences made here, so that every program runs on a machine without a network.
+   What is trained on and what is tested on never overlap: of a file the last twentieth is held
+   out. */
 #ifndef KIT_CORPUS_H
 #define KIT_CORPUS_H
 
@@ -25,9 +26,9 @@ static inline void kit_corpus_free(kit_corpus *c)
 }
 
 /* ---- sentences of our own -----------------------------------------------------------------------
-   Simple English that leaves something to learn at every range: letters make words, verbs agree with
-   their nouns, and a paragraph keeps to its two people, their place and their thing, so that whoever
-   remembers more of it guesses better. The same seed gives the same text. */
+   Simple English that leaves something to learn at every range: letters make words, verbs agree
+   with their nouns, and a paragraph keeps to its two people, their place and their thing, so that
+   whoever remembers more of it guesses better. The same seed gives the same text. */
 
 typedef struct kit__story { const char *who[2], *place, *thing; int many; } kit__story;
 
@@ -39,23 +40,23 @@ static inline const char *kit__pick(kit_random *r, const char *const *word)
 }
 
 static const char *const kit__people[] = {
-    "Anna", "Bernard", "Clara", "Dorothy", "Edmund", "Frances", "George", "Harriet", "Isaac", "Jane",
-    "Katherine", "Laurence", "Margaret", "Nathaniel", "Oliver", "Philippa", "Quentin", "Rosamund",
-    "Samuel", "Theodora", "Ursula", "Victor", "Winifred", "the miller", "the captain", "the widow",
-    "the old teacher", "the doctor", "the gardener", "the stranger", NULL
+    "Anna", "Bernard", "Clara", "Dorothy", "Edmund", "Frances", "George", "Harriet", "Isaac",
+    "Jane", "Katherine", "Laurence", "Margaret", "Nathaniel", "Oliver", "Philippa", "Quentin",
+    "Rosamund", "Samuel", "Theodora", "Ursula", "Victor", "Winifred", "the miller", "the captain",
+    "the widow", "the old teacher", "the doctor", "the gardener", "the stranger", NULL
 };
 static const char *const kit__places[] = {
-    "the harbour", "the garden", "the library", "the market", "the mill", "the church", "the station",
-    "the kitchen", "the forest", "the bridge", "the school", "the island", "the orchard", "the tower",
-    "the valley", "the inn by the river", "the house on the hill", NULL
+    "the harbour", "the garden", "the library", "the market", "the mill", "the church",
+    "the station", "the kitchen", "the forest", "the bridge", "the school", "the island",
+    "the orchard", "the tower", "the valley", "the inn by the river", "the house on the hill", NULL
 };
 static const char *const kit__things[] = {
-    "letter", "lantern", "key", "map", "book", "basket", "clock", "ring", "ladder", "violin", "boat",
-    "painting", "chair", "coat", "knife", "mirror", "wheel", "stone", "box", "bell", NULL
+    "letter", "lantern", "key", "map", "book", "basket", "clock", "ring", "ladder", "violin",
+    "boat", "painting", "chair", "coat", "knife", "mirror", "wheel", "stone", "box", "bell", NULL
 };
 static const char *const kit__hows[] = {
-    "quietly", "at once", "with great care", "before dawn", "in the rain", "without a word", "again",
-    "as usual", "after supper", "in a hurry", "for the third time", "at last", NULL
+    "quietly", "at once", "with great care", "before dawn", "in the rain", "without a word",
+    "again", "as usual", "after supper", "in a hurry", "for the third time", "at last", NULL
 };
 static const char *const kit__likes[] = {
     "old", "heavy", "little", "broken", "green", "famous", "strange", "empty", "golden", "lost",
@@ -66,11 +67,12 @@ static const char *const kit__deeds[] = {
     "described", "followed", "dropped", "opened", "washed", "counted", NULL
 };
 static const char *const kit__times[] = {
-    "that evening", "one morning", "in winter", "a year later", "on the first day", "soon", "twice", NULL
+    "that evening", "one morning", "in winter", "a year later", "on the first day", "soon", "twice",
+    NULL
 };
 static const char *const kit__thoughts[] = {
-    "thought that", "said that", "knew that", "wrote that", "feared that", "dreamt that", "denied that",
-    "was glad that", "had heard that", NULL
+    "thought that", "said that", "knew that", "wrote that", "feared that", "dreamt that",
+    "denied that", "was glad that", "had heard that", NULL
 };
 
 static inline const char *kit__someone(kit_random *r, const kit__story *s)
@@ -89,7 +91,8 @@ static inline void kit__things_of(kit_text *t, kit_random *r, const kit__story *
 static inline void kit__clause(kit_text *t, kit_random *r, const kit__story *s)
 {
     int form = kit_random_below(r, 5);
-    const char *who = kit__someone(r, s), *deed = kit__pick(r, kit__deeds), *how = kit__pick(r, kit__hows);
+    const char *who = kit__someone(r, s), *deed = kit__pick(r, kit__deeds),
+               *how = kit__pick(r, kit__hows);
     if (form == 0) kit_put(t, "%s went to %s %s", who, s->place, how);
     else if (form == 1) {
         kit__things_of(t, r, s);
@@ -155,8 +158,8 @@ static inline int kit__corpus_file(kit_corpus *c, const char *path, kit_error *w
     snprintf(c->name, sizeof c->name, "%s", path);
     if (!kit_read_file(&c->train, path, KIT_CORPUS_MOST, why)) return 0;
     if (c->train.size < KIT_CORPUS_LEAST)
-        return kit_fail(why, "%.200s has %zu bytes; a text to learn from needs %d", path, c->train.size,
-                        KIT_CORPUS_LEAST);
+        return kit_fail(why, "%.200s has %zu bytes; a text to learn from needs %d", path,
+                        c->train.size, KIT_CORPUS_LEAST);
     kit__corpus_split(c);
     return 1;
 }
@@ -165,8 +168,10 @@ static inline int kit__corpus_folder(kit_corpus *c, const char *folder, kit_erro
 {
     char path[KIT_PATH];
     snprintf(c->name, sizeof c->name, "the corpus");
-    return kit_join(path, folder, "train.txt", why) && kit_read_file(&c->train, path, KIT_CORPUS_MOST, why)
-        && kit_join(path, folder, "val.txt", why) && kit_read_file(&c->held, path, KIT_CORPUS_MOST, why);
+    return kit_join(path, folder, "train.txt", why)
+           && kit_read_file(&c->train, path, KIT_CORPUS_MOST, why)
+           && kit_join(path, folder, "val.txt", why)
+           && kit_read_file(&c->held, path, KIT_CORPUS_MOST, why);
 }
 
 /* where `make corpus` leaves it: beside the program, or below the folder one stands in */
@@ -175,7 +180,8 @@ static inline int kit__corpus_find(char folder[KIT_PATH], const char *program)
     const char *slash = strrchr(program, '/');
     for (int i = 0; i < 2; i++) {
         char file[KIT_PATH + 16];
-        if (i == 0) snprintf(folder, KIT_PATH, "%.*s/corpus", slash ? (int)(slash - program) : 0, program);
+        if (i == 0)
+            snprintf(folder, KIT_PATH, "%.*s/corpus", slash ? (int)(slash - program) : 0, program);
         else snprintf(folder, KIT_PATH, "build/corpus");
         snprintf(file, sizeof file, "%s/val.txt", folder);     /* the last file that is written */
         if (kit_exists(file)) return 1;
@@ -188,13 +194,15 @@ static inline uint64_t kit__corpus_sum(uint64_t sum, const kit_text *t)
 {
     for (size_t i = 0; i + 8 <= t->size; i += 8) {
         uint64_t word = 0;
-        for (int k = 0; k < 8; k++) word |= (uint64_t)(unsigned char)t->data[i + (size_t)k] << 8 * k;
+        for (int k = 0; k < 8; k++)
+            word |= (uint64_t)(unsigned char)t->data[i + (size_t)k] << 8 * k;
         sum = (sum ^ word) * 1099511628211u;
     }
     return sum;
 }
 
-static inline int kit__corpus_take(kit_corpus *c, const char *file, const char *program, kit_error *why)
+static inline int kit__corpus_take(kit_corpus *c, const char *file, const char *program,
+                                   kit_error *why)
 {
     char folder[KIT_PATH];
     if (file) return kit__corpus_file(c, file, why);
@@ -207,7 +215,8 @@ static inline int kit__corpus_take(kit_corpus *c, const char *file, const char *
 }
 
 /* file: what somebody named, or NULL. program: argv[0]. */
-static inline int kit_corpus_open(kit_corpus *c, const char *file, const char *program, kit_error *why)
+static inline int kit_corpus_open(kit_corpus *c, const char *file, const char *program,
+                                  kit_error *why)
 {
     memset(c, 0, sizeof *c);
     if (!kit__corpus_take(c, file, program, why)) return 0;
@@ -216,7 +225,8 @@ static inline int kit_corpus_open(kit_corpus *c, const char *file, const char *p
 }
 
 /* T bytes from `at` on, and the byte that follows each; at + T < size */
-static inline void kit_corpus_window(int *tokens, int *targets, const kit_text *text, size_t at, int T)
+static inline void kit_corpus_window(int *tokens, int *targets, const kit_text *text, size_t at,
+                                     int T)
 {
     for (int t = 0; t < T; t++) {
         tokens[t] = (unsigned char)text->data[at + (size_t)t];

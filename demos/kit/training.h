@@ -2,8 +2,8 @@
 
    Everything that decides a step is a function of the step's number (data, dropout, rate), so a run
    that was killed and goes on from its checkpoint leaves the same bits as one that was not. The
-   checkpoint's note has the settings on its first line, so that --resume cannot mix two experiments,
-   and the curve of the loss behind it. Include posenc.h first. */
+   checkpoint's note has the settings on its first line, so that --resume cannot mix two
+   experiments, and the curve of the loss behind it. Include posenc.h first. */
 #ifndef KIT_TRAINING_H
 #define KIT_TRAINING_H
 
@@ -18,7 +18,7 @@ typedef struct kit_training {
     posenc_optimizer optimizer;
     posenc_schedule schedule;
     int steps;
-    void (*fill)(void *user, posenc_batch *batch, int step);      /* tokens and targets of a step  */
+    void (*fill)(void *user, posenc_batch *batch, int step);      /* tokens and targets of a step */
     void *user;
     const char *settings;                  /* one line of flags: what decides the figures         */
     const char *path;                      /* of the checkpoint; NULL: none is kept               */
@@ -80,8 +80,8 @@ static inline int kit__train_load(kit_training *t, kit_error *why)
     if (good && !kit__train_read_curve(t, note + ours.size))
         good = kit_fail(why, "%s has a damaged note", t->path);
     if (good && posenc_model_steps(t->model) > (uint64_t)t->steps)
-        good = kit_fail(why, "%s has been trained for %" PRIu64 " steps already, more than %d", t->path,
-                        posenc_model_steps(t->model), t->steps);
+        good = kit_fail(why, "%s has been trained for %" PRIu64 " steps already, more than %d",
+                        t->path, posenc_model_steps(t->model), t->steps);
     kit_text_free(&ours);
     free(note);
     return good;
@@ -98,7 +98,8 @@ static inline int kit__train_step(kit_training *t, int step, kit_error *why)
     t->fill(t->user, &batch, step);
     posenc_status status = posenc_model_train(t->model, &batch, &loss, &said);
     if (status == POSENC_OK)
-        status = posenc_model_update(t->model, &t->optimizer, posenc_rate(&t->schedule, step), NULL, &said);
+        status = posenc_model_update(t->model, &t->optimizer, posenc_rate(&t->schedule, step), NULL,
+                                     &said);
     t->diverged = status == POSENC_NOT_FINITE;
     if (status != POSENC_OK) return kit_fail(why, "%s", said.text);
     t->sum += loss;
@@ -110,9 +111,9 @@ static inline int kit__train_step(kit_training *t, int step, kit_error *why)
     return 1;
 }
 
-/* From the start, or from the checkpoint, to the last step, which leaves a checkpoint. The bar shows
-   `before` + the steps done here. Returns DONE, FAILED, or STOPPED after Ctrl-C. steps must be at least
-   KIT_TRAIN_POINTS. */
+/* From the start, or from the checkpoint, to the last step, which leaves a checkpoint. The bar
+   shows `before` + the steps done here. Returns DONE, FAILED, or STOPPED after Ctrl-C. steps must
+   be at least KIT_TRAIN_POINTS. */
 static inline int kit_train(kit_training *t, kit_progress *bar, long before, const char *label,
                             kit_error *why)
 {

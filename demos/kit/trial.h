@@ -1,9 +1,9 @@
 /* kit/trial.h - an experiment is a list of trials; each is trained and measured once
 
-   A trial leaves two files in <out>/runs: a checkpoint while it trains, and its numbers once they are
-   measured. With --resume a trial whose numbers are there is not done again, and one that was under way
-   goes on, so that an experiment of hours survives kill -9 and ends in the same bytes. Without --resume
-   both are removed before anything starts. */
+   A trial leaves two files in <out>/runs: a checkpoint while it trains, and its numbers once they
+   are measured. With --resume a trial whose numbers are there is not done again, and one that was
+   under way goes on, so that an experiment of hours survives kill -9 and ends in the same bytes.
+   Without --resume both are removed before anything starts. */
 #ifndef KIT_TRIAL_H
 #define KIT_TRIAL_H
 
@@ -32,9 +32,10 @@ static inline int kit__trial_path(char path[KIT_PATH], const kit_lab *lab, const
     return kit_join(path, lab->out, name, why);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-static inline int kit__trial_parse(kit_trial *t, const char *path, const kit_text *file, kit_error *why)
+static inline int kit__trial_parse(kit_trial *t, const char *path, const kit_text *file,
+                                   kit_error *why)
 {
     kit_text ours = { NULL, 0, 0 };
     kit_put(&ours, "%s\n", t->settings);
@@ -84,11 +85,12 @@ static inline int kit_trial_clear(const kit_trial *t, const kit_lab *lab, kit_er
     return 1;
 }
 
-/* ---- models ------------------------------------------------------------------------------------ */
+/* ---- models ---------------------------------------------------------------------------------- */
 
-/* Trains by the plan in *how (model, optimizer, schedule, steps, fill, user), from the start or from the
-   trial's checkpoint. Returns DONE, FAILED or STOPPED. */
-static inline int kit_trial_train(const kit_trial *t, kit_lab *lab, kit_training *how, kit_error *why)
+/* Trains by the plan in *how (model, optimizer, schedule, steps, fill, user), from the start or
+   from the trial's checkpoint. Returns DONE, FAILED or STOPPED. */
+static inline int kit_trial_train(const kit_trial *t, kit_lab *lab, kit_training *how,
+                                  kit_error *why)
 {
     char path[KIT_PATH];
     if (!kit__trial_path(path, lab, t, "safetensors", why)) return FAILED;
@@ -124,15 +126,17 @@ static inline int kit_copy_weights(posenc_model *to, posenc_model *from, kit_err
         free(host);
     }
     return posenc_model_parameters(to) == n
-        || kit_fail(why, "a model has %d tensors, not the %d of the other", posenc_model_parameters(to), n);
+           || kit_fail(why, "a model has %d tensors, not the %d of the other",
+                       posenc_model_parameters(to), n);
 }
 
-/* An inference model with the weights of m, for texts up to `context` and under an encoding that has the
-   same parameters as m's (NULL: m's own): the same model, asked for more than it was trained for. A
-   model's config has every default of its encoding written out, so that none moves with the context (the
-   middle of xpos, the unit of integer). NULL when it cannot be, with the reason. */
-static inline posenc_model *kit_longer(posenc_model *m, const char *encoding, int context, int batch,
-                                       kit_error *why)
+/* An inference model with the weights of m, for texts up to `context` and under an encoding that
+   has the same parameters as m's (NULL: m's own): the same model, asked for more than it was
+   trained for. A model's config has every default of its encoding written out, so that none moves
+   with the context (the middle of xpos, the unit of integer). NULL when it cannot be, with the
+   reason. */
+static inline posenc_model *kit_longer(posenc_model *m, const char *encoding, int context,
+                                       int batch, kit_error *why)
 {
     posenc_config c = *posenc_model_config(m);
     posenc_error said;
@@ -141,14 +145,15 @@ static inline posenc_model *kit_longer(posenc_model *m, const char *encoding, in
     c.batch = batch;
     c.inference = 1;
     if (encoding) c.encoding = encoding;
-    if (posenc_model_create(&longer, &c, &said) != POSENC_OK) return kit_fail(why, "%s", said.text), NULL;
+    if (posenc_model_create(&longer, &c, &said) != POSENC_OK)
+        return kit_fail(why, "%s", said.text), NULL;
     if (kit_copy_weights(longer, m, why)) return longer;
     posenc_model_free(longer);
     return NULL;
 }
 
-/* Can a model that was trained with this config read texts of T? If not, the library's own sentence says
-   why. */
+/* Can a model that was trained with this config read texts of T? If not, the library's own sentence
+   says why. */
 static inline int kit_reaches(const posenc_config *c, int T, kit_error *why)
 {
     posenc_spec list[POSENC_SPECS];
@@ -156,19 +161,20 @@ static inline int kit_reaches(const posenc_config *c, int T, kit_error *why)
     posenc_error said;
     int n, good = posenc_spec_parse(list, &n, POSENC_SPECS, c->encoding, &said) == POSENC_OK;
     for (int i = 0; good && i < n; i++)
-        good = posenc_spec_complete(&list[i], &trained, &said) == POSENC_OK      /* defaults as trained */
+        good = posenc_spec_complete(&list[i], &trained, &said) == POSENC_OK   /* defaults as then */
             && posenc_spec_complete(&list[i], &asked, &said) == POSENC_OK
             && posenc_spec_check_positions(&list[i], NULL, T, &said) == POSENC_OK;
     return good || kit_fail(why, "%s", said.text);
 }
 
-/* ---- bits per byte ----------------------------------------------------------------------------- */
+/* ---- bits per byte --------------------------------------------------------------------------- */
 
-/* Texts of T bytes side by side, the next `count` bytes of the held-out text predicted. Mean surprise in
-   bits of the bytes from place `first` of each text on: 0 counts all of them; T - 32 with texts 32 apart
-   (stride 32) gives every counted byte at least T - 32 bytes to look back on. */
-static inline int kit_bits_per_byte(double *bits, posenc_model *m, const kit_text *text, int T, int first,
-                                    int stride, long count, kit_error *why)
+/* Texts of T bytes side by side, the next `count` bytes of the held-out text predicted. Mean
+   surprise in bits of the bytes from place `first` of each text on: 0 counts all of them; T - 32
+   with texts 32 apart (stride 32) gives every counted byte at least T - 32 bytes to look back
+   on. */
+static inline int kit_bits_per_byte(double *bits, posenc_model *m, const kit_text *text, int T,
+                                    int first, int stride, long count, kit_error *why)
 {
     const posenc_config *c = posenc_model_config(m);
     int B = c->batch, got = 0;
@@ -179,8 +185,9 @@ static inline int kit_bits_per_byte(double *bits, posenc_model *m, const kit_tex
     int good = 1;
     for (size_t at = 0; good && counted < count; at += (size_t)stride) {
         if (at + (size_t)T >= text->size) {
-            good = kit_fail(why, "the held-out text has %zu bytes, too few to predict %ld in texts of %d",
-                            text->size, count, T);
+            good = kit_fail(
+                why, "the held-out text has %zu bytes, too few to predict %ld in texts of %d",
+                text->size, count, T);
             break;
         }
         kit_corpus_window(tokens + got * T, targets + got * T, text, at, T);
@@ -195,7 +202,8 @@ static inline int kit_bits_per_byte(double *bits, posenc_model *m, const kit_tex
         batch.tokens = tokens;
         batch.targets = targets;
         batch.divisor = 1;
-        good = posenc_model_loss(m, &batch, &loss, &said) == POSENC_OK || kit_fail(why, "%s", said.text);
+        good = posenc_model_loss(m, &batch, &loss, &said) == POSENC_OK
+               || kit_fail(why, "%s", said.text);
         sum += loss;
         got = 0;
     }
