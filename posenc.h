@@ -9859,21 +9859,27 @@ static int pe__blas(posenc_float *c, int m, int n, int k, const posenc_float *a,
 
 /* Cuts c into blocks, each with one owner. The cut does not touch the order of any sum, so it may be as
    it likes: rows as long as every thread gets some, since a thread that works on the same rows in every
-   layer finds them in its own cache; columns where there are many more of those. The rows of a block,
+   layer finds them in its own cache; columns where there are many more of those, or just more where a is
+   transposed and rows mean nothing: what all threads read is then the smaller side. The rows of a block,
    PE__DEPTH deep at most, stay in the second cache while all slivers of b pass by, also where they lie a
    power of two apart and may use a small part of it only.                                        */
 typedef struct pe__shares { int blocks, rows, groups, columns; } pe__shares;
 
-static pe__shares pe__shares_of(int m, int n, int k, int width, int threads, int unit)
+static int pe__share(int n, int threads, int unit)              /* of one thread, in whole units */
+{
+    return ((n + threads - 1) / threads + unit - 1) / unit * unit;
+}
+static pe__shares pe__shares_of(int m, int n, int k, int transposed, int width, int threads, int unit)
 {
     enum { ROWS = 480, SOME = 48 };                       /* unit: the rows of a tile that is small */
-    int by_rows = m >= SOME * threads && n <= 4 * m, rows = ROWS * PE__DEPTH / pe__clamp(k, 32, PE__DEPTH);
+    int by_rows = m >= SOME * threads && n <= (transposed ? m : 4 * m);
+    int rows = ROWS * PE__DEPTH / pe__clamp(k, 32, PE__DEPTH);
     int share = rows * (by_rows ? threads : 1);
     pe__shares x;
     x.blocks = (m + share - 1) / share * (by_rows ? threads : 1);
-    x.rows = pe__max(1, ((m + x.blocks - 1) / x.blocks + unit - 1) / unit) * unit;
+    x.rows = pe__max(unit, pe__share(m, x.blocks, unit));
     x.blocks = (m + x.rows - 1) / x.rows;
-    x.columns = by_rows ? n : ((n + width - 1) / width + threads - 1) / threads * width;
+    x.columns = by_rows ? n : pe__share(n, threads, width);
     x.groups = (n + x.columns - 1) / x.columns;
     return x;
 }
@@ -9970,7 +9976,7 @@ static void pe__product(posenc_float *c, int m, int n, int k, const posenc_float
         pe__product_few(c, m, n, k, a, a_row, b, b_col, bias, add);
         return;
     }
-    x = pe__shares_of(m, n, k, pe__kernels_now()->columns, threads, PE__FEW_ROWS);
+    x = pe__shares_of(m, n, k, a_col != 1, pe__kernels_now()->columns, threads, PE__FEW_ROWS);
     PE__PARALLEL_ON(threads)
     for (int u = 0; u < x.blocks * x.groups; u++) {
         int i = u % x.blocks * x.rows, j = u / x.blocks * x.columns;
@@ -10140,36 +10146,49 @@ static void pe__words_of_pair(uint32_t *to, const float *x, ptrdiff_t next, int 
     else           memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* Rows of a become rows of words; where a's rows are not neighbours in themselves, four pairs of many
-   rows pass through squares.                                                                     */
-enum { PE__BF16_RUN = 64 };
+/* Rows of a become rows of words; where a's rows are not neighbours in themselves, the pairs of a cache
+   line and many rows pass through squares. Each row lies in a page of its own, so a few of them get their
+   whole line before the next few.                                                                */
+enum { PE__BF16_RUN = 64, PE__BF16_LINE = 16 };
 static void pe__words_rows(float *to, ptrdiff_t step, const float *a, ptrdiff_t a_row, ptrdiff_t a_col,
                            int rows, int k)
 {
-    uint32_t room[4 * PE__BF16_RUN];
+    uint32_t room[PE__BF16_LINE * PE__BF16_RUN];
+    const float *words = (const float *)(void *)room;
     int pairs = pe__bf16_pairs(k);
     for (int i = 0; i < rows && a_col == 1; i++)
         pe__words_along((uint32_t *)(void *)(to + i * step), a + i * a_row, pairs, k);
-    for (int p = 0; p < pairs && a_col != 1; p += 4)
+    for (int p = 0; p < pairs && a_col != 1; p += PE__BF16_LINE)
         for (int i = 0; i < rows; i += PE__BF16_RUN) {
             int n = pe__min(PE__BF16_RUN, rows - i);
-            for (int v = 0; v < 4; v++)
+            for (int v = 0; v < PE__BF16_LINE; v++)
                 pe__words_of_pair(room + v * PE__BF16_RUN, a + i * a_row, a_col, p + v, n, k);
-            pe__pack_four(to + i * step + p, (const float *)(void *)room, PE__BF16_RUN, n, (int)step);
+            for (int r = 0; r < n; r += PE__BF16_LINE)
+                for (int v = 0; v < PE__BF16_LINE; v += 4)
+                    pe__pack_four(to + (i + r) * step + p + v, words + v * PE__BF16_RUN + r, PE__BF16_RUN,
+                                  pe__min(PE__BF16_LINE, n - r), (int)step);
         }
 }
 
-/* Columns of b become a sliver, always 32 wide, those past the edge zero; where b is transposed, four
-   columns at a time pass through squares.                                                        */
-static void pe__words_sliver(float *to, const float *b, ptrdiff_t b_row, ptrdiff_t b_col, int columns,
-                             int k)
+/* Columns of b become slivers, always 32 wide, those past the edge zero: row by row of a straight b, so
+   that it is read front to back; of a transposed one, four columns at a time through squares.    */
+static void pe__words_straight(float *to, const float *b, ptrdiff_t b_row, int columns, int k)
+{
+    int pairs = pe__bf16_pairs(k);
+    for (int p = 0; p < pairs; p++)
+        for (int j = 0; j < columns; j += 32) {
+            uint32_t *words = (uint32_t *)(void *)(to + (size_t)j * pairs + p * 32);
+            int n = pe__min(32, columns - j);
+            pe__words_of_pair(words, b + j, b_row, p, n, k);
+            if (n < 32) memset(words + n, 0, (size_t)(32 - n) * sizeof *words);
+        }
+}
+static void pe__words_turned(float *to, const float *b, ptrdiff_t b_col, int columns, int k)
 {
     uint32_t room[4 * PE__BF16_RUN];
     int pairs = pe__bf16_pairs(k);
     if (columns < 32) memset(to, 0, (size_t)pairs * 32 * sizeof *to);
-    for (int p = 0; p < pairs && b_row != 1; p++)
-        pe__words_of_pair((uint32_t *)(void *)(to + p * 32), b, b_row, p, columns, k);
-    for (int j = 0; j < columns && b_row == 1; j += 4)
+    for (int j = 0; j < columns; j += 4)
         for (int p = 0; p < pairs; p += PE__BF16_RUN) {
             int n = pe__min(PE__BF16_RUN, pairs - p);
             memset(room, 0, sizeof room);
@@ -10178,6 +10197,14 @@ static void pe__words_sliver(float *to, const float *b, ptrdiff_t b_row, ptrdiff
                                 pe__clamp(k - 2 * p, 0, 2 * n));
             pe__pack_four(to + j + p * 32, (const float *)(void *)room, PE__BF16_RUN, n, 32);
         }
+}
+static void pe__words_slivers(float *to, const float *b, ptrdiff_t b_row, ptrdiff_t b_col, int columns,
+                              int k)
+{
+    size_t sliver = (size_t)pe__bf16_pairs(k) * 32;
+    if (b_row != 1) pe__words_straight(to, b, b_row, columns, k);
+    for (int j = 0; j < columns && b_row == 1; j += 32)
+        pe__words_turned(to + j / 32 * sliver, b + j * b_col, b_col, pe__min(32, columns - j), k);
 }
 
 static void pe__bf16_block(const pe__kernels *now, posenc_float *c, ptrdiff_t c_row, int m, int n, int k,
@@ -10216,11 +10243,12 @@ static void pe__ready_bf16(posenc_float *ready, const posenc_float *b, ptrdiff_t
                            ptrdiff_t b_col, int n, int k)
 {
 #ifdef PE__BF16
-    int pairs = pe__bf16_pairs(k), slivers = pe__bf16_now() ? (n + 31) / 32 : 0;
-    PE__PARALLEL_IF((double)n * k > 1e4)
-    for (int u = 0; u < slivers; u++)
-        pe__words_sliver(ready + (size_t)u * 32 * pairs, b + (ptrdiff_t)u * 32 * b_col, b_row, b_col,
-                         pe__min(32, n - u * 32), k);
+    int threads = (double)n * k > 1e4 ? posenc_threads() : 1, share = pe__share(n, threads, 32);
+    if (!pe__bf16_now()) return;
+    PE__PARALLEL_ON(threads)
+    for (int j = 0; j < n; j += share)
+        pe__words_slivers(ready + (size_t)j * pe__bf16_pairs(k), b + j * b_col, b_row, b_col,
+                          pe__min(share, n - j), k);
 #else
     (void)ready, (void)b, (void)b_row, (void)b_col, (void)n, (void)k;
 #endif
@@ -10232,21 +10260,21 @@ static void pe__product_bf16(posenc_float *c, int m, int n, int k, const posenc_
                              const posenc_float *ready)
 {
 #ifdef PE__BF16
-    enum { SOME = 48 };
-    int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART, runs = (m + SOME - 1) / SOME;
-    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads(), slivers = ready ? 0 : (n + 31) / 32;
+    int pairs = pe__bf16_pairs(k), width = pairs + PE__BF16_APART;
+    int threads = (double)m * n * k < 1e5 ? 1 : posenc_threads();
+    int rows = pe__share(m, threads, PE__BF16_LINE), columns = pe__share(n, threads, 32);
     posenc_float *own = scratch + (size_t)m * width;
     const pe__kernels *now = pe__bf16_now();
     if (now && m > 0 && n > 0 && k > 0) {
-        pe__shares x = pe__shares_of(m, n, k, 32, threads, now->rows[now->rows[0] == 12]);
+        pe__shares x = pe__shares_of(m, n, k, a_col != 1, 32, threads, now->rows[now->rows[0] == 12]);
         const posenc_float *packed = ready ? ready : own;
         PE__PARALLEL_ON(threads)
-        for (int u = 0; u < runs + slivers; u++) {
-            int i = u * SOME, j = (u - runs) * 32;
-            if (u < runs) pe__words_rows(scratch + (size_t)i * width, width, a + i * a_row, a_row, a_col,
-                                         pe__min(SOME, m - i), k);
-            else pe__words_sliver(own + (size_t)j * pairs, b + j * b_col, b_row, b_col,
-                                  pe__min(32, n - j), k);
+        for (int t = 0; t < threads; t++) {                /* a thread packs its share of both sides */
+            int i = t * rows, j = t * columns;
+            if (i < m) pe__words_rows(scratch + (size_t)i * width, width, a + i * a_row, a_row, a_col,
+                                      pe__min(rows, m - i), k);
+            if (j < n && !ready) pe__words_slivers(own + (size_t)j * pairs, b + j * b_col, b_row, b_col,
+                                                   pe__min(columns, n - j), k);
         }
         PE__PARALLEL_ON(threads)
         for (int u = 0; u < x.blocks * x.groups; u++) {
