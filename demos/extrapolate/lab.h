@@ -158,8 +158,16 @@ static void chart_room(kit_chart *c, const double *y, int n)
     c->y_high = high + 0.05 * (high - low);
 }
 
-/* A line for each name, y (names, n) over x (n); those called "none" are grey. Title, labels and
-   axes come in *c. Saved as a file of its own and put into the report. */
+static int has_numbers(const double *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (isfinite(y[i])) return 1;
+    return 0;
+}
+
+/* A line for each name, y (names, n) over x (n); those called "none" are grey, those without a
+   number left out. Title, labels and axes come in *c. Saved as a file of its own and put into the
+   report. */
 static int report_lines(kit_report *p, const settings *s, const char *file, kit_chart *c,
                         const char *const *name, int names, const double *x, const double *y, int n,
                         kit_error *why)
@@ -168,10 +176,9 @@ static int report_lines(kit_report *p, const settings *s, const char *file, kit_
     kit_text svg = { NULL, 0, 0 };
     for (int i = 0; i < names; i++) {
         kit_series one = { name[i], x, y + i * n, n, strcmp(name[i], "none") == 0 };
-        line[i] = one;
+        if (has_numbers(one.y, n)) line[c->count++] = one;
     }
     c->series = line;
-    c->count = names;
     if (c->log_y == 0 && c->y_low == 0 && c->y_high == 0) chart_room(c, y, names * n);
     kit_chart_svg(&svg, c);
     int done = kit_save_in(s->out, file, &svg, why);

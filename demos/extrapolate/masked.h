@@ -365,7 +365,8 @@ static int mask_save_csv(const settings *s, kit_error *why)
 
 /* ---- the section ----------------------------------------------------------------------------- */
 
-/* the training loss of the masked models, means over the seeds */
+/* The training loss of the masked models, means over the seeds. What lies above the frame, in the
+   first steps, is not drawn. */
 static int mask_chart(kit_report *p, const settings *s, double level, kit_error *why)
 {
     double x[KIT_TRAIN_POINTS], y[MASK_SPECS * KIT_TRAIN_POINTS] = { 0 };
@@ -381,6 +382,8 @@ static int mask_chart(kit_report *p, const settings *s, double level, kit_error 
                 mask_loss.masked[spec][i / KIT_TRAIN_POINTS][1 + i % KIT_TRAIN_POINTS] / s->seeds;
         name[lines++] = mask_pe[spec].spec;
     }
+    for (int i = 0; i < lines * KIT_TRAIN_POINTS; i++)
+        if (y[i] > 4) y[i] = NAN;
     c.log_x = 0;
     c.whole_x = 1;
     c.y_low = 1;
