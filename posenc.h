@@ -939,6 +939,9 @@ typedef struct posenc_config {              /* zero means the default beside the
     int precision;      /* fp32     bf16: what linear layers multiply is rounded to bfloat16; weights,
                            sums and everything else stay float                                    */
     int inference;                      /* 0        1: no gradients, no moments, one layer's room */
+    int recompute;         /* 0        1: training keeps what goes into each block and one layer's
+                              room, where a block's inside is computed again for its backward: less
+                              memory, about a fifth more time, the same bits                      */
     int threads;                            /* OpenMP's own setting when the model is made        */
     uint64_t seed;                          /* 0        of weights and dropout                    */
     const posenc_custom *custom;   /* encodings of your own [2.5.2], which must outlive the model */
@@ -1004,10 +1007,13 @@ POSENC_DEF posenc_status posenc_model_logits(posenc_model *m, posenc_float *logi
                                              int rows, posenc_error *why);
 /* From now on watch(user, m, layer) is called behind each block of every forward; NULL: no more. An
    inference model keeps the activations of one block at a time, under the names of block 0: this is
-   where those of each layer can be read, and its attention map.                                  */
+   where those of each layer can be read, and its attention map. With recompute each block has its
+   "out", and the rest is of one block at a time: the last one's behind a forward, that of block 0
+   behind posenc_model_train.                                                                     */
 POSENC_DEF void posenc_model_watch(posenc_model *m,
                                    void (*watch)(void *user, posenc_model *m, int layer), void *user);
-/* After a forward (for inference models: from watch): the map (B,H,T,T) of one layer, without dropout. */
+/* After a forward (for inference models: from watch): the map (B,H,T,T) of one layer, without
+   dropout. With recompute its queries and keys are computed again, in the one room there is.     */
 POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *map, int layer,
                                                 posenc_error *why);
 
@@ -5687,7 +5693,18 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
 
 /* ---- [7.2] every activation that is kept --------------------------------------------------------
    R = batch * context rows. In pre-norm blocks norm1 and norm2 keep their outputs, in post-norm
-   blocks the sums that go into them. lse is (B,H,T); act is taken after dropout.                 */
+   blocks the sums that go into them. lse is (B,H,T); act is taken after dropout.
+
+   The backward of a block reads all of them, some 20 C numbers a token, and all of them follow from
+   what went into the block, C numbers. So config.recompute keeps what goes in and comes out of
+   blocks, (layers + 1) R C numbers, and has one room for the inside, where all blocks work in turn:
+
+       forward    embedding -> block 0 -> out -> block 1 -> out -> block 2 -> out
+       backward                block 0 again    block 1 again     still there
+
+   Computed twice is the forward of all blocks but the last, in pre-norm blocks without their last
+   product. A forward is a third of a step: so much more time at most, and a fifth as measured.
+   Dropout's masks are functions of counters [4.6] and come out as before.                        */
 
 #define PE__TOP_ACTIVATIONS(X)                                                                     \
     X(sum,      "embedding_norm.input", enorm,            R,        C)                             \
@@ -5701,7 +5718,7 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(rstd,     "norm.rstd",            pre_norm && normed, R,      0)                             \
     X(pooled,   "pooled",               c->classes > 0,   c->batch, C)
 
-#define PE__BLOCK_ACTIVATIONS(X)                                                                   \
+#define PE__INSIDE_ACTIVATIONS(X)                                                                  \
     X(h1,       pre_norm ? "norm1" : "norm1.input", 1,    R,        C)                             \
     X(mean1,    "norm1.mean",           ln,               R,        0)                             \
     X(rstd1,    "norm1.rstd",           normed,           R,        0)                             \
@@ -5720,8 +5737,7 @@ POSENC_DEF void posenc_attention_backward(posenc_heads dq, posenc_heads dk, pose
     X(rstd2,    "norm2.rstd",           normed,           R,        0)                             \
     X(gate,     "mlp.gate",             gated,            R,        F)                             \
     X(up,       "mlp.up",               1,                R,        F)                             \
-    X(act,      "mlp.act",              1,                R,        F)                             \
-    X(x,        "out",                  1,                R,        C)
+    X(act,      "mlp.act",              1,                R,        F)
 
 #define PE__X(field, ...) posenc_tensor *field;
 typedef struct pe__top   { PE__TOP_TENSORS(PE__X) }       pe__top;
@@ -5732,7 +5748,7 @@ typedef struct pe__top_saved {
     PE__TOP_ACTIVATIONS(PE__X)
     PE__LAST_ACTIVATIONS(PE__X)
 } pe__top_saved;
-typedef struct pe__block_saved { PE__BLOCK_ACTIVATIONS(PE__X) } pe__block_saved;
+typedef struct pe__block_saved { PE__INSIDE_ACTIVATIONS(PE__X) posenc_tensor *x; } pe__block_saved;
 #undef PE__X
 
 /* working room that nobody asks for by name; sizes in pe__list_work */
@@ -5761,6 +5777,7 @@ typedef struct pe__slot {
     pe__init init;
     double spread;
     const posenc_custom *own;                              /* whose `start` fills it; NULL: init  */
+    int in_turn;                           /* an activation that all blocks use, named by block 0 */
 } pe__slot;
 
 struct posenc_model {
@@ -5950,8 +5967,32 @@ static void pe__list_parameters(posenc_model *m, pe__lister *l)
     }
 }
 
-/* An inference model keeps one block's activations and lets all blocks use them in turn. */
-static int pe__kept_layers(const posenc_config *c) { return c->inference ? 1 : c->layers; }
+/* How many blocks have room of their own for what is inside them, and for what comes out. Without
+   it they use that of block 0 in turn.                                                           */
+static int pe__insides(const posenc_config *c)
+{
+    return c->inference || c->recompute ? 1 : c->layers;
+}
+static int pe__outputs(const posenc_config *c) { return c->inference ? 1 : c->layers; }
+static int pe__in_turn(const posenc_config *c) { return pe__insides(c) < c->layers; }
+
+static void pe__list_block_activations(posenc_model *m, pe__lister *l, int layer)
+{
+    const posenc_config *c = &m->c;
+    pe__block_saved unused, *b = m->kept ? &m->kept[layer] : &unused;
+    int from = l->n;
+    PE__LETTERS;
+    if (layer && m->kept) *b = m->kept[0];
+    if (layer < pe__insides(c)) {
+#define PE__X(field, name, exists, rows, columns)                                                  \
+        b->field = pe__list_add(l, exists, "blocks.", layer, name, rows, columns, PE__ZERO, 0);
+        PE__INSIDE_ACTIVATIONS(PE__X)
+#undef PE__X
+    }
+    for (; from < l->n && l->slot; from++) l->slot[from].in_turn = pe__in_turn(c);
+    if (layer < pe__outputs(c))
+        b->x = pe__list_add(l, 1, "blocks.", layer, "out", R, C, PE__ZERO, 0);
+}
 
 static void pe__list_activations(posenc_model *m, pe__lister *l)
 {
@@ -5961,13 +6002,7 @@ static void pe__list_activations(posenc_model *m, pe__lister *l)
     m->saved.field = pe__list_add(l, exists, "", -1, name, rows, columns, PE__ZERO, 0);
     PE__TOP_ACTIVATIONS(PE__X)
 #undef PE__X
-    for (int i = 0; i < pe__kept_layers(c); i++) {
-        pe__block_saved unused, *b = m->kept ? &m->kept[i] : &unused;
-#define PE__X(field, name, exists, rows, columns)                                                  \
-        b->field = pe__list_add(l, exists, "blocks.", i, name, rows, columns, PE__ZERO, 0);
-        PE__BLOCK_ACTIVATIONS(PE__X)
-#undef PE__X
-    }
+    for (int i = 0; i < c->layers; i++) pe__list_block_activations(m, l, i);
 #define PE__X(field, name, exists, rows, columns)                                                  \
     m->saved.field = pe__list_add(l, exists, "", -1, name, rows, columns, PE__ZERO, 0);
     PE__LAST_ACTIVATIONS(PE__X)
@@ -6079,7 +6114,8 @@ static const pe__field pe__config_fields[] = {
     PE__CONFIG_RATE(dropout_embedding),         PE__CONFIG_RATE(dropout_attention),
     PE__CONFIG_RATE(dropout_branch),            PE__CONFIG_RATE(dropout_hidden),
     PE__CONFIG_WORD(precision, "fp32|bf16"),
-    PE__CONFIG_INT(inference, 0, 1),            PE__CONFIG_INT(threads, 0, 1024),
+    PE__CONFIG_INT(inference, 0, 1),            PE__CONFIG_INT(recompute, 0, 1),
+    PE__CONFIG_INT(threads, 0, 1024),
     { "seed", 'u', offsetof(posenc_config, seed), 0, 0, NULL }
 };
 enum { PE__CONFIG_FIELDS = sizeof pe__config_fields / sizeof *pe__config_fields };
@@ -6353,7 +6389,7 @@ static size_t pe__host_bytes(posenc_model *m, char *memory)
     }
     PE__PLACE(slot, pe__slot, (size_t)m->params_n + m->acts_n);
     PE__PLACE(block, pe__block, (size_t)m->c.layers);
-    PE__PLACE(kept, pe__block_saved, (size_t)pe__kept_layers(&m->c));
+    PE__PLACE(kept, pe__block_saved, (size_t)m->c.layers);
     PE__PLACE(host_positions, double, R * POSENC_AXES);
     PE__PLACE(host_axes, double, R * POSENC_AXES);
     PE__PLACE(host_frequency, double, (size_t)(POSENC_AXES + 1) * m->rotated);
@@ -6830,7 +6866,11 @@ static void pe__leave(int before)
 enum { PE__SITE_MAP, PE__SITE_ATTENTION, PE__SITE_HIDDEN, PE__SITE_MLP, PE__SITE_EMBEDDING,
        PE__SITE_TOKEN };
 
-typedef struct pe__pass { int train; uint64_t first_sample; } pe__pass;
+typedef struct pe__pass {
+    int train;
+    uint64_t first_sample;
+    int again;             /* a block's inside is wanted, as it was; what came out of it is there */
+} pe__pass;
 
 static posenc_dropout pe__site(const posenc_model *m, const pe__pass *p, double rate, int layer,
                                int place, size_t width)
@@ -7234,21 +7274,29 @@ static void pe__qk_backward(posenc_model *m, int layer, pe__block *w, pe__block_
     pe__turn_both(m, m->w.dq, m->w.dk, m->ops->turn_back);
 }
 
-static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
-                                 const posenc_float *x)
+/* what attention reads, from the branch's input */
+static void pe__attention_inputs(posenc_model *m, int layer, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
-    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
-    posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
-    posenc_attention how = pe__how(m, p, layer, turns);
-    posenc_heads k, v;
-    int H = m->c.heads, Hk = m->c.kv_heads;
+    pe__block_saved *s = &m->kept[layer];
     pe__fill_turns(m, layer);
     pe__fill_bias(m, layer);
     pe__linear(m, s->q->data, x, w->q, w->q_bias);
     pe__linear(m, s->k->data, x, w->k, w->k_bias);
     pe__linear(m, s->v->data, x, w->v, w->v_bias);
     pe__qk_forward(m, layer, w, s);
+}
+
+static void pe__attention_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
+                                 const posenc_float *x)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[layer];
+    posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
+    posenc_attention how = pe__how(m, p, layer, turns);
+    posenc_heads k, v;
+    int H = m->c.heads, Hk = m->c.kv_heads;
+    pe__attention_inputs(m, layer, x);
     if (m->cache) pe__cache_put(m->cache, layer, pe__k_used(m, s)->data, s->v->data);
     k = m->cache ? pe__cached(m->cache, layer, 0) : pe__view(m, pe__k_used(m, s)->data, Hk);
     v = m->cache ? pe__cached(m->cache, layer, 1) : pe__view(m, s->v->data, Hk);
@@ -7288,11 +7336,10 @@ static void pe__attention_branch_backward(posenc_model *m, const pe__pass *p, in
     pe__linear_backward(m, dx, m->w.dq, x, w->q, w->q_bias, 1);
 }
 
-static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc_float *y,
-                           const posenc_float *x)
+static void pe__mlp_hidden(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
-    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
+    pe__block_saved *s = &m->kept[layer];
     size_t n = (size_t)m->B * m->T * m->c.hidden;
     pe__linear(m, s->up->data, x, w->up, w->up_bias);
     if (w->gate) {
@@ -7303,7 +7350,11 @@ static void pe__mlp_branch(posenc_model *m, const pe__pass *p, int layer, posenc
     }
     pe__drop(m, s->act->data, (size_t)m->c.hidden,
              pe__site(m, p, m->c.dropout_hidden, layer, PE__SITE_HIDDEN, (size_t)m->c.hidden));
-    pe__linear(m, y, s->act->data, w->down, w->down_bias);
+}
+static void pe__mlp_out(posenc_model *m, const pe__pass *p, int layer, posenc_float *y)
+{
+    pe__block *w = &m->block[layer];
+    pe__linear(m, y, m->kept[layer].act->data, w->down, w->down_bias);
     pe__drop(m, y, (size_t)m->c.channels,
              pe__site(m, p, m->c.dropout_branch, layer, PE__SITE_MLP, (size_t)m->c.channels));
 }
@@ -7343,23 +7394,32 @@ static void pe__join(posenc_model *m, posenc_float *y, const posenc_float *x, co
 static void pe__block_forward(posenc_model *m, const pe__pass *p, int layer, const posenc_float *x)
 {
     pe__block *w = &m->block[layer];
-    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
+    pe__block_saved *s = &m->kept[layer];
     posenc_float *branch = m->w.t1, *h1 = s->h1->data, *mid = s->mid->data, *h2 = s->h2->data;
     if (m->c.norm_place == POSENC_PRE_NORM) {
         pe__norm_forward(m, h1, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
         pe__attention_branch(m, p, layer, branch, h1);
         pe__join(m, mid, x, branch);
         pe__norm_forward(m, h2, s->mean2, s->rstd2, m->c.parallel ? x : mid, w->norm2, w->norm2_bias);
-        pe__mlp_branch(m, p, layer, branch, h2);
+        pe__mlp_hidden(m, p, layer, h2);
+        if (p->again) return;
+        pe__mlp_out(m, p, layer, branch);
         pe__join(m, s->x->data, mid, branch);
     } else {
         pe__attention_branch(m, p, layer, branch, x);
         pe__join(m, h1, x, branch);
         pe__norm_forward(m, mid, s->mean1, s->rstd1, h1, w->norm1, w->norm1_bias);
-        pe__mlp_branch(m, p, layer, branch, mid);
+        pe__mlp_hidden(m, p, layer, mid);
+        pe__mlp_out(m, p, layer, branch);
         pe__join(m, h2, mid, branch);
         pe__norm_forward(m, s->x->data, s->mean2, s->rstd2, h2, w->norm2, w->norm2_bias);
     }
+}
+
+/* the residual stream in front of a block, or behind the last */
+static posenc_float *pe__stream(const posenc_model *m, int layer)
+{
+    return layer ? m->kept[layer - 1].x->data : m->saved.x->data;
 }
 
 static void pe__watch(posenc_model *m, int layer)
@@ -7391,10 +7451,10 @@ static void pe__forward(posenc_model *m, const pe__pass *p)
     pe__drop(m, x, (size_t)C,
              pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
     for (int l = 0; l < m->c.layers; l++) {
-        pe__block_forward(m, p, l, x);
-        x = m->kept[m->c.inference ? 0 : l].x->data;
+        pe__block_forward(m, p, l, pe__stream(m, l));
         if (m->watch) pe__watch(m, l);
     }
+    x = pe__stream(m, m->c.layers);
     if (s->last) pe__norm_forward(m, s->last->data, s->mean, s->rstd, x, w->norm, w->norm_bias);
     if (s->pooled)
         m->ops->pool_forward(s->pooled->data, s->last ? s->last->data : x,
@@ -7414,7 +7474,7 @@ static posenc_float *pe__hidden(const posenc_model *m)
 {
     if (m->saved.pooled) return m->saved.pooled->data;
     if (m->saved.last) return m->saved.last->data;
-    return m->kept[pe__kept_layers(&m->c) - 1].x->data;
+    return pe__stream(m, m->c.layers);
 }
 static int pe__head_rows(const posenc_model *m) { return m->c.classes ? m->B : m->B * m->T; }
 
@@ -7461,6 +7521,15 @@ static void pe__block_backward(posenc_model *m, const pe__pass *p, int layer, co
     pe__join(m, dx, dx, t2);
 }
 
+/* with recompute [7.2]: what is inside a block, from what went into it */
+static void pe__block_again(posenc_model *m, const pe__pass *p, int layer)
+{
+    pe__pass again = *p;
+    again.again = 1;
+    if (pe__in_turn(&m->c) && layer < m->c.layers - 1)           /* the last one's is there still */
+        pe__block_forward(m, &again, layer, pe__stream(m, layer));
+}
+
 /* where the gradient of what the head read goes, and from there to all the rest */
 static posenc_float *pe__head_gradient(const posenc_model *m)
 {
@@ -7476,10 +7545,11 @@ static void pe__run_backward(posenc_model *m, const pe__pass *p)
     if (s->pooled)
         m->ops->pool_backward(dx, pe__head_gradient(m), m->padded ? m->in.keep : NULL, m->B, m->T, C);
     if (s->last)
-        pe__norm_backward(m, dx, dx, s->mean, s->rstd, m->kept[L - 1].x->data, w->norm,
-                          w->norm_bias);
-    for (int l = L - 1; l >= 0; l--)
-        pe__block_backward(m, p, l, l ? m->kept[l - 1].x->data : s->x->data);
+        pe__norm_backward(m, dx, dx, s->mean, s->rstd, pe__stream(m, L), w->norm, w->norm_bias);
+    for (int l = L - 1; l >= 0; l--) {
+        pe__block_again(m, p, l);
+        pe__block_backward(m, p, l, pe__stream(m, l));
+    }
     pe__drop(m, dx, (size_t)C,
              pe__site(m, p, m->c.dropout_embedding, 0, PE__SITE_EMBEDDING, (size_t)C));
     if (s->sum)
@@ -7511,6 +7581,7 @@ static posenc_status pe__run(posenc_model *m, const posenc_batch *b, double *los
     if (status != POSENC_OK) return status;
     p.train = train;
     p.first_sample = b->first_sample;
+    p.again = 0;
     before = pe__enter(m);
     pe__run_forward(m, &p);
     if (loss) *loss = pe__head_run(m, b, train ? pe__head_gradient(m) : NULL);
@@ -7544,7 +7615,8 @@ static int pe__finite(posenc_model *m, const posenc_float *data, size_t count)
 }
 
 /* the first tensor with a NaN or an infinity: parameters, then activations in the order of the
-   forward. An attn.lse is -infinity where a query sees nothing, and that is as it should be.     */
+   forward, but for those that another block has written to since. An attn.lse is -infinity where a
+   query sees nothing, and that is as it should be.                                               */
 static const char *pe__culprit(posenc_model *m)
 {
     for (int i = 0; i < m->params_n + m->acts_n; i++) {
@@ -7552,7 +7624,8 @@ static const char *pe__culprit(posenc_model *m)
         size_t n = t->count;
         if (i >= m->params_n && t->shape[0] > m->B * m->T)
             n = n / t->shape[0] * (size_t)(m->B * m->T);
-        if (!strstr(t->name, "attn.lse") && !pe__finite(m, t->data, n)) return t->name;
+        if (m->slot[i].in_turn || strstr(t->name, "attn.lse")) continue;
+        if (!pe__finite(m, t->data, n)) return t->name;
     }
     return "the loss itself";
 }
@@ -7615,11 +7688,22 @@ static posenc_float *pe__bring(posenc_model *m, posenc_float **room, const posen
     return at;
 }
 
+/* with recompute: what a layer's attention read, from what went into its block */
+static void pe__attention_again(posenc_model *m, int layer)
+{
+    pe__block *w = &m->block[layer];
+    pe__block_saved *s = &m->kept[layer];
+    const posenc_float *x = pe__stream(m, layer);
+    int post = m->c.norm_place == POSENC_POST_NORM;
+    if (!post) pe__norm_forward(m, s->h1->data, s->mean1, s->rstd1, x, w->norm1, w->norm1_bias);
+    pe__attention_inputs(m, layer, post ? x : s->h1->data);
+}
+
 /* Host copies of what one layer's attention read, in one block; the plain version does the rest. */
 static void pe__attention_on_host(posenc_model *m, posenc_float *map, int layer, posenc_float *room)
 {
-    pe__block_saved *s = &m->kept[m->c.inference ? 0 : layer];
-    pe__pass p = { 0, 0 };
+    pe__block_saved *s = &m->kept[layer];
+    pe__pass p = { 0, 0, 0 };
     posenc_turns turns[2] = { pe__turns(m, 0), pe__turns(m, m->twofold) };
     posenc_attention how = pe__how(m, &p, layer, turns);
     posenc_tensor *q = pe__q_used(m, s), *k = pe__k_used(m, s);
@@ -7666,6 +7750,7 @@ POSENC_DEF posenc_status posenc_model_attention(posenc_model *m, posenc_float *m
         return pe__fail(why, POSENC_OUT_OF_MEMORY, "no memory for an attention map of layer %d",
                         layer);
     before = pe__enter(m);
+    if (!m->watching && pe__in_turn(&m->c)) pe__attention_again(m, layer);
     pe__attention_on_host(m, map, layer, room);
     pe__leave(before);
     POSENC_FREE(room);
@@ -8054,7 +8139,7 @@ POSENC_DEF posenc_status posenc_model_extend(posenc_model *m, posenc_cache *c, c
                                              posenc_error *why)
 {
     posenc_batch b = *batch;
-    pe__pass p = { 0, 0 };
+    pe__pass p = { 0, 0, 0 };
     int before;
     posenc_status status = pe__cache_check(m, c, batch, why);
     if (status != POSENC_OK) return status;

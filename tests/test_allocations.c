@@ -85,10 +85,10 @@ TEST model_takes_the_bytes_that_were_announced(int k, const char *more)
     PASS();
 }
 
-TEST nothing_is_allocated_inside_a_step(int k)
+TEST nothing_is_allocated_inside_a_step(int k, const char *more)
 {
-    posenc_model *m = make_model("%s encoding=%s" EVERYWHERE_DROPPED, kinds[k].config,
-                                 rich_encoding[k]);
+    posenc_model *m = make_model("%s encoding=%s %s" EVERYWHERE_DROPPED, kinds[k].config,
+                                 rich_encoding[k], more);
     posenc_float logits[1024];
     posenc_optimizer o;
     posenc_error why;
@@ -115,12 +115,13 @@ TEST nothing_is_allocated_inside_a_step(int k)
 }
 
 /* The hooks fill every block with rubbish; two kinds of rubbish must give one result. */
-TEST result_does_not_depend_on_what_was_in_memory(int k)
+TEST result_does_not_depend_on_what_was_in_memory(int k, const char *more)
 {
     posenc_model *m[2];
     for (int i = 0; i < 2; i++) {
         fill = i ? 0x3C : 0xFF;                                    /* small numbers; not a number */
-        m[i] = make_model("%s encoding=%s" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k]);
+        m[i] = make_model("%s encoding=%s %s" EVERYWHERE_DROPPED, kinds[k].config, rich_encoding[k],
+                          more);
         ASSERTm(check_text, m[i] && train_steps(m[i], 0, 4));
     }
     fill = 0xA5;
@@ -307,8 +308,15 @@ SUITE(allocations)
         label_test("%s_large", kinds[k].name);
         RUN_TESTp(model_takes_the_bytes_that_were_announced, k,
                   "layers=3 batch=7 context=61 embedding_norm=1 threads=5");
-        label_test("%s", kinds[k].name); RUN_TESTp(nothing_is_allocated_inside_a_step, k);
-        label_test("%s", kinds[k].name); RUN_TESTp(result_does_not_depend_on_what_was_in_memory, k);
+        label_test("%s_recompute", kinds[k].name);
+        RUN_TESTp(model_takes_the_bytes_that_were_announced, k, "layers=5 recompute=1");
+        for (int again = 0; again < 2; again++) {
+            const char *more = again ? "layers=3 recompute=1" : "";
+            label_test("%s%s", kinds[k].name, again ? "_recompute" : "");
+            RUN_TESTp(nothing_is_allocated_inside_a_step, k, more);
+            label_test("%s%s", kinds[k].name, again ? "_recompute" : "");
+            RUN_TESTp(result_does_not_depend_on_what_was_in_memory, k, more);
+        }
     }
     for (int i = 0; i < EVERY_LAYER; i++) {
         label_test("%s", every_layer[i].name);

@@ -436,7 +436,12 @@ SUITE(locked_back_end)
         { "several_encodings",  MODERN,
           "encoding=learned+sinusoidal+continuous+lrope+relative+t5+alibi" },
         { "two_threads",        MODERN,     "encoding=rope threads=2 channels=64 hidden=256" },
-        { "bf16",               MODERN,     "encoding=rope precision=bf16" }
+        { "bf16",               MODERN,     "encoding=rope precision=bf16" },
+        { "recompute",          MODERN,
+          "encoding=lrope+t5:per_layer=1 recompute=1 layers=3" EVERYWHERE_DROPPED },
+        { "recompute_post_norm", CLASSIFIER,
+          "encoding=learned+relative norm_place=post recompute=1 layers=3" EVERYWHERE_DROPPED },
+        { "recompute_bf16",     NEXT_TOKEN, "encoding=rope precision=bf16 recompute=1" }
     };
     RUN_TEST(every_entry_of_the_table_is_wrapped);
     label_test("reading"); RUN_TESTp(reading_a_tensor_from_outside_is_deadly, 0);

@@ -1678,6 +1678,7 @@ TEST every_field_of_a_config_survives_as_text(void)
     a.qk_norm = POSENC_QK_NORM_AFTER; a.tied_head = 1; a.scale_embedding = 1;
     a.attention_scale = 1.0 / 3; a.embedding_init = 0.1; a.dropout_embedding = 0.1;
     a.dropout_attention = 0.2; a.dropout_branch = 0.3; a.dropout_hidden = 1; a.inference = 1;
+    a.recompute = 1;
     a.threads = 2;
     a.seed = 18446744073709551615u;
     posenc_config_print(text, sizeof text, &a);
