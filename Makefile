@@ -5,6 +5,7 @@
 #   make walkthrough   a tour of five minutes on the terminal
 #   make bench      every kernel and training step, timed against this machine's peak (half a minute)
 #   make pictures   the experiments behind README's tables and pictures (about 75 minutes)
+#   make lessons    the runs behind demos/depth.md and demos/extrapolate.md (hours; FRESH=1: all of them again)
 #   make corpus     41 MB of English prose for the demos that learn from text (Python with pip, a network)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
@@ -99,6 +100,9 @@ corpus:
 
 pictures: all
 	@BUILD=$(BUILD) sh demos/pictures.sh
+
+lessons: all
+	@BUILD=$(BUILD) FRESH=$(FRESH) sh demos/lessons.sh
 
 # Each recipe removes the old program first: one that does not compile any more must not be run.
 $(DEMOS): $(BUILD)/%: demos/%.c posenc.h $(KIT) $(BUILD)/flags $(STB_FILE)
@@ -272,5 +276,5 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo walkthrough bench corpus pictures programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
+.PHONY: all demo walkthrough bench corpus pictures lessons programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
         stb-fetch help clean always

@@ -267,7 +267,7 @@ static void show_attention(findings *f, int measure, const char *slug, const cha
     draw_encodings(d, y, shared_depth(y->set), TRAINED, measure, 1);
     d->chart.level = level;
     d->chart.level_name = level_name;
-    d->chart.y_low = measure == ENTROPY ? 0.4 : 0.2;
+    d->chart.y_low = 0;
     d->chart.y_high = 1.02;
     show(f, d, slug, "");
 }

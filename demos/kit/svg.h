@@ -29,7 +29,7 @@ typedef struct kit_chart {
     int level_left;                        /* 1: its name stands on the left, where lines begin       */
 } kit_chart;
 
-enum { KIT_CHART_WIDTH = 480, KIT_CHART_LEFT = 62, KIT_CHART_RIGHT = 16, KIT_CHART_TOP = 44,
+enum { KIT_CHART_WIDTH = 480, KIT_CHART_LEFT = 68, KIT_CHART_RIGHT = 16, KIT_CHART_TOP = 44,
        KIT_CHART_PLOT = 250, KIT_CHART_COLOURS = 8 };
 
 /* "<" and friends; used for HTML as well */
