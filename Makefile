@@ -138,7 +138,7 @@ $(BUILD)/compiles_as_cpp: tests/compiles_as_cpp.cpp $(NEEDED)
 	$(SAY)
 	$(Q)rm -f $@; $(CXX) -std=c++11 $(COMMON) $(CFLAGS) $< -o $@ $(LIBS)
 
-$(BUILD)/test_demos: tests/test_demos.sh $(DEMOS)
+$(BUILD)/test_demos $(BUILD)/test_lm: $(BUILD)/%: tests/%.sh $(DEMOS)
 	$(Q)cp $< $@ && chmod +x $@
 
 # Changes only when the commands do, so that new flags rebuild everything.
@@ -150,7 +150,7 @@ $(BUILD)/flags: always
 # ---- running the tests ---------------------------------------------------------------------------
 WITH_DEMOS = 1
 RUNNABLE   = $(TESTS) $(DROPINS) $(if $(filter 1,$(CXXTEST)),$(BUILD)/compiles_as_cpp) \
-             $(if $(filter 1,$(WITH_DEMOS)),$(BUILD)/test_demos)
+             $(if $(filter 1,$(WITH_DEMOS)),$(BUILD)/test_demos $(BUILD)/test_lm)
 NOT_HERE   = $(if $(filter 0,$(CXXTEST)),'skip:compiles_as_cpp:no C++ compiler ($(CXX))') \
              $(if $(filter 0,$(CBLAS_LIB)),'skip:compiles_cblas:no BLAS with cblas.h')
 SMOKE      = $(if $(filter 1,$(WITH_DEMOS)),$(DEMOS))
