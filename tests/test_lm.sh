@@ -120,7 +120,7 @@ lines() { grep -c 'train/loss' "$1"; }
 if [ "$(lines "$work/straight/metrics.jsonl")" -eq "$(lines "$work/killed/metrics.jsonl")" ]; then passed killed_run_has_each_line_once
 else failed killed_run_has_each_line_once "$(lines "$work/straight/metrics.jsonl") and $(lines "$work/killed/metrics.jsonl")"; fi
 
-timeout -s TERM 1 "$lm" train $small --data "$work/text" --quiet --steps 900000 --checkpoint-dir "$work/stopped" >/dev/null 2>"$work/err"
+timeout -s TERM 2 "$lm" train $small --data "$work/text" --quiet --steps 900000 --checkpoint-dir "$work/stopped" >/dev/null 2>"$work/err"
 if [ -s "$work/stopped/latest.safetensors" ] && grep -q 'go on with: .* --resume' "$work/err"; then passed stopped_run_saves_and_says_how_to_go_on
 else failed stopped_run_saves_and_says_how_to_go_on "$(cat "$work/err")"; fi
 
@@ -136,9 +136,10 @@ if [ "$before" = "$(cksum <"$work/stopped/latest.safetensors")" ]; then passed f
 else failed full_disk_leaves_the_state 'latest.safetensors has changed'; fi
 
 cp "$work/text" "$work/going"
-(sleep 1; : >"$work/going") &
+(while [ ! -s "$work/gone/latest.safetensors" ]; do sleep 0.1; done; : >"$work/going") &
 timeout 60 "$lm" train $small --data "$work/going" --quiet --steps 900000 --checkpoint-interval 50 --checkpoint-dir "$work/gone" >/dev/null 2>"$work/err"
 status=$?
+kill $! 2>/dev/null
 wait
 if [ "$status" -eq 1 ] && grep -q going "$work/err" && [ "$(wc -l <"$work/err")" -eq 1 ]; then passed data_that_goes_away_is_a_sentence
 else failed data_that_goes_away_is_a_sentence "exit status $status: $(cat "$work/err")"; fi

@@ -16,7 +16,7 @@ static void *counted_calloc(size_t n, size_t size) { allocations++; return callo
 #include "lm/source.h"
 
 /* The peak is not what is tested; a sample of a certain number brings the signal asked for. */
-#define lm_peak(precision, seconds) ((void)(precision), (seconds) * 1e10)
+#define lm_peak(precision) ((void)(precision), 1e9)
 static int signal_of = 0;
 static uint64_t signal_at;
 static int sample_with_signal(const lm_source *s, int *tokens, int *targets, int T, uint64_t seed,

@@ -324,7 +324,9 @@ static inline void lm_nano(posenc_config *c, const char *spec, uint64_t seed)
     c->seed = seed;
 }
 
-/* AdamW .9/.95, decay .1, clip 1; warm-up over a fifteenth, falling over the last fifth */
+/* AdamW .9/.95, decay .1, clip 1; warm-up over an eighth, falling over the last fifth. A shorter
+   warm-up cost runs of the tasks: alibi found no key in 600 steps after 40 of it, and nearly all
+   by step 390 after 66. */
 static inline void lm_plan(kit_training *t, double rate, int steps)
 {
     t->steps = steps;
@@ -334,7 +336,7 @@ static inline void lm_plan(kit_training *t, double rate, int steps)
     t->optimizer.clip = 1;
     t->schedule.kind = POSENC_WSD;
     t->schedule.peak = rate;
-    t->schedule.warmup = steps / 15;
+    t->schedule.warmup = steps / 8;
     t->schedule.total = steps;
     t->schedule.decay = steps / 5;
 }

@@ -1,9 +1,11 @@
-/* lm/peak.h - what the machine can do at most, to hold a model's arithmetic against: bench's loop
-   of multiply-adds in registers [bench/peak.h]. Include posenc.h first. */
+/* lm/peak.h - what the machine can do at most, to hold a model's arithmetic against
+
+   Bench's loops of multiply-adds in registers [bench/peak.h], in tries so short that many of them
+   come through whole on a machine that others use too. Include posenc.h first. */
 #ifndef LM_PEAK_H
 #define LM_PEAK_H
 
-#if defined(__GNUC__)                      /* its copies in memory are not used here              */
+#if defined(__GNUC__)                      /* not all of it is used here                          */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
@@ -12,17 +14,35 @@
 #pragma GCC diagnostic pop
 #endif
 
-/* Operations in a second on all threads, in the products' precision; 0: there is no loop for it.
-   Several short looks: who is interrupted while the loop's length is found measures nonsense. */
-static inline double lm_peak(int precision, double seconds)
+enum { LM_PEAK_TURNS = 50000, LM_PEAK_TRIES = 60 };      /* a try takes 0.2 to 0.5 ms             */
+
+/* seconds of one try on all threads */
+static inline double lm__peak_try(const bench_loop *loop, int threads)
 {
-    double best = 0;
-    for (int i = 0; i < 8; i++) {
-        bench_loop loop = precision == POSENC_BF16 ? bench_bf16_loop() : bench_fp32_loop();
-        double peak = bench_peak_of(loop, seconds / 8);
-        if (peak > best) best = peak;
+    static volatile float sink;
+    double began = kit_seconds();
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (int t = 0; t < threads; t++) {
+        float left = loop->turns(LM_PEAK_TURNS);
+        if (left < 0) sink = left;         /* never, but the compiler cannot know                 */
     }
-    return best;
+    (void)sink;
+    return kit_seconds() - began;
+}
+
+/* Operations in a second on all threads, in the products' precision; the best of many tries. 0:
+   there is no loop for it. */
+static inline double lm_peak(int precision)
+{
+    bench_loop loop = precision == POSENC_BF16 ? bench_bf16_loop() : bench_fp32_loop();
+    int threads = posenc_threads();
+    double least = INFINITY;
+    if (!loop.turns) return 0;
+    for (int i = 0; i < LM_PEAK_TRIES && !kit_stopped(); i++)
+        least = fmin(least, lm__peak_try(&loop, threads));
+    return 2.0 * BENCH_CHAINS * loop.lanes * LM_PEAK_TURNS * threads / least;
 }
 
 #endif

@@ -281,8 +281,6 @@ static inline void lm__sums_make(lm_lesson *l, const lm_setup *s, int trial)
     l->config.heads = 4;
     l->config.hidden = 256;
     lm_plan(&l->how, 2e-3, lm_steps_of(s, LM_SUM_QUICK, LM_SUM_FULL));
-    l->how.schedule.warmup = l->how.steps / 8;             /* after 100 steps of it carries stay
-                                                              unlearned for a thousand more */
     l->how.fill = lm__sums_fill;
     l->measure = lm__sums_measure;
     snprintf(l->t.name, sizeof l->t.name, "sums-%s-s%" PRIu64, lm_sum_way[way].name, f->seed);

@@ -352,7 +352,7 @@ static inline int lm__train_run(lm_run *r, const char *program, kit_error *why)
         return kit_fail(why, "%s", said.text), FAILED;
     lm__choose_decay(r->model, r->set->decay_on);
     lm_trainer_open(&t, r->recipe, r->source, posenc_model_config(r->model), program);
-    t.peak = lm_peak(r->recipe->model.precision, 0.1);
+    t.peak = lm_peak(r->recipe->model.precision);
     lm_run_begin(r);
     int code = strcmp(r->set->stage, "full") == 0 ? lm__train_full(r, &t, why)
                                                   : lm__train_decay(r, &t, why);
