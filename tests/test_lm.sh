@@ -120,7 +120,12 @@ lines() { grep -c 'train/loss' "$1"; }
 if [ "$(lines "$work/straight/metrics.jsonl")" -eq "$(lines "$work/killed/metrics.jsonl")" ]; then passed killed_run_has_each_line_once
 else failed killed_run_has_each_line_once "$(lines "$work/straight/metrics.jsonl") and $(lines "$work/killed/metrics.jsonl")"; fi
 
-timeout -s TERM 2 "$lm" train $small --data "$work/text" --quiet --steps 900000 --checkpoint-dir "$work/stopped" >/dev/null 2>"$work/err"
+"$lm" train $small --data "$work/text" --quiet --steps 900000 --checkpoint-dir "$work/stopped" >/dev/null 2>"$work/err" &
+stopped=$!
+tries=0
+while [ ! -s "$work/stopped/metrics.jsonl" ] && [ $tries -lt 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+kill -TERM $stopped
+wait $stopped
 if [ -s "$work/stopped/latest.safetensors" ] && grep -q 'go on with: .* --resume' "$work/err"; then passed stopped_run_saves_and_says_how_to_go_on
 else failed stopped_run_saves_and_says_how_to_go_on "$(cat "$work/err")"; fi
 
