@@ -25,7 +25,7 @@ done
 cp results/depth/claims.csv "$keep/depth_claims.csv"
 cp results/depth/runs.csv "$keep/depth_runs.csv"
 for file in cost_time.svg cost_memory.svg cost.csv; do cp "results/depth/cost/$file" "$keep/depth_$file"; done
-for file in text.svg text_places.svg text.csv masked.svg masked.csv copying-rsc.svg copying.csv scaling_zero.svg \
+for file in text.svg text_full.svg text_places.svg text.csv masked.svg masked.csv copying-rsc.svg copying.csv scaling_zero.svg \
             scaling_tuned.svg scaling.csv pattern.svg pattern.csv long_bits.svg long_seconds.svg long_memory.svg \
             long.csv; do
     cp "results/extrapolate/$file" "$keep/extrapolate_$file"
