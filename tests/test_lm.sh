@@ -58,6 +58,11 @@ train() { timeout 120 "$lm" train $small --data "$work/text" --quiet "$@"; }
 # ---- wrong words ------------------------------------------------------------------------------------
 refused without_a_command        2 train     "$lm"
 refused unknown_command          2 compare   "$lm" comapre
+refused compare_keeps_its_flags  2 '[-]-pe'  "$lm" compare --pe rope --out "$work/mixed_up" --train="--pe alibi"
+refused compare_keeps_its_seed   2 '[-]-seed' "$lm" compare --pe rope --out "$work/mixed_up" --train="--lr 1e-3 --seed=7"
+refused empty_folder_name        2 'empty'   "$lm" train --out '' --dry-run
+refused empty_encoding           2 'empty'   "$lm" train --pe '' --dry-run
+refused no_room_at_all           1 'fewer'   "$lm" train --size nano --memory 1M --dry-run
 refused unknown_flag             2 --tokens  "$lm" train --tokns 3M
 refused bad_budget               2 2.4B      "$lm" train --tokens many
 refused budget_below_an_update   2 update    "$lm" train --tokens 100
@@ -89,7 +94,7 @@ says dry_run_says_the_branch   '1.2B: at update 16479'
 says dry_run_says_the_folder   'results/lm/tiny_alibi_2.4B_s42'
 [ -e results/lm/tiny_alibi_2.4B_s42 ] && failed dry_run_does_nothing 'it left a folder'
 "$lm" train --size large --memory 8G --dry-run >/dev/null 2>"$work/err"
-if [ "$?" -eq 1 ] && grep -q 'large takes .* --size small would fit' "$work/err"; then passed large_is_refused_with_what_would_help
+if [ "$?" -eq 1 ] && grep -q 'large takes .* fewer --layers.* --size small' "$work/err"; then passed large_is_refused_with_what_would_help
 else failed large_is_refused_with_what_would_help "$(cat "$work/err")"; fi
 
 # ---- a first model ----------------------------------------------------------------------------------

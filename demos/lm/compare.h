@@ -529,8 +529,27 @@ static inline int lm__compare_finish(int code, const lm_compare *c, kit_error *w
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
+/* What decides which run is which is compare's own to say: given to every run once more it would
+   put one encoding's figures into another's row. */
+static inline int lm__compare_more_check(kit_args *a, const char *text)
+{
+    static const char *const own[] = { "size", "model-size", "pe", "pe-type", "seed", "tokens", "steps",
+                                       "data", "val", "out", "run-name", "checkpoint-dir", "resume",
+                                       "overwrite", "config", "threads", "branch" };
+    for (; text && *(text += strspn(text, " ")); text += strcspn(text, " ")) {
+        int n = (int)strcspn(text, " =");
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            if (n > 2 && strncmp(text, "--", 2) == 0 && strlen(own[i]) == (size_t)n - 2
+                && strncmp(text + 2, own[i], (size_t)n - 2) == 0)
+                return kit_usage(a, "--train cannot have --%s: it differs from run to run, or "
+                                    "lm compare has a flag for it", own[i]);
+    }
+    return 1;
+}
+
 static inline int lm__compare_check(kit_args *a, lm_compare *c)
 {
+    if (!lm__compare_more_check(a, c->train)) return 0;
     if (c->pe.count == 0)
         c->pe.item[c->pe.count++] = c->quick ? "rope none alibi sinusoidal"
                                              : "none sinusoidal rope alibi t5 learned";

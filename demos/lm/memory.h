@@ -97,7 +97,7 @@ static inline const char *lm__size_that_fits(double room)
         posenc_config c = lm_size_config(lm_size_get(i), "none");
         if (1.1 * 16 * lm_parameters(&c) + 5e8 < room) return lm_size_get(i)->name;
     }
-    return "nano";
+    return NULL;
 }
 
 static inline void lm__advise(kit_text *t, const lm_recipe *p, double room)
@@ -108,8 +108,8 @@ static inline void lm__advise(kit_text *t, const lm_recipe *p, double room)
     if (!p->model.recompute && again > plain)
         lm__put_advice(t, plain ? ", or with " : "; it would fit with ", p, again, 1);
     if (plain || again) return;
-    kit_put(t, "; parameters, gradients and moments alone are too much: --size %s would fit, or "
-               "fewer --layers, --channels or --vocab", lm__size_that_fits(room));
+    kit_put_string(t, "; it takes fewer --layers, --channels or --vocab");
+    if (lm__size_that_fits(room)) kit_put(t, ", or --size %s", lm__size_that_fits(room));
 }
 
 /* 1: it fits, or nobody knows. room: of --memory, 0 for what is free. */

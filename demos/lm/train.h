@@ -412,6 +412,11 @@ static inline int lm__train_with(lm_run *r, lm_settings *s, lm_recipe *p, kit_ar
 static inline int lm__train_check(kit_args *a, const lm_settings *s)
 {
     int by_hand = strcmp(s->stage, "decay_only") == 0;
+    const char *const named[] = { s->pe, s->out, s->run_name, s->checkpoint_dir };
+    for (int i = 0; i < 4; i++)                      /* --pe "$PE" with nothing in it            */
+        if (named[i] && !*named[i])
+            return kit_usage(a, "--pe, --out, --run-name and --checkpoint-dir need something "
+                                "behind them; one has an empty word");
     if (by_hand && (!s->resume || strcmp(s->resume, "auto") == 0))
         return kit_usage(a, "--wsd-stage decay_only needs --resume FILE, a ready_for_decay file");
     if (by_hand && strcmp(s->schedule, "wsd") != 0)
