@@ -63,8 +63,8 @@ static int run_all(const choice *c, const settings *s, kit_lab *lab, kit_error *
 static void say_verdicts(char *text, size_t room)
 {
     snprintf(text, room, "%d reproduced, %d different, %d not reproduced, %d not measured",
-             verdicts_told[REPRODUCED], verdicts_told[DIFFERENT], verdicts_told[NOT_REPRODUCED],
-             verdicts_told[NOT_MEASURED]);
+             kit_verdicts_told[KIT_REPRODUCED], kit_verdicts_told[KIT_DIFFERENT], kit_verdicts_told[KIT_NOT_REPRODUCED],
+             kit_verdicts_told[KIT_NOT_MEASURED]);
 }
 
 static void tell_verdicts(kit_report *p)

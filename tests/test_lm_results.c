@@ -511,7 +511,7 @@ TEST trials_are_all_different(int quick)
         ASSERT_EQ(study->which, e);
         ASSERT_EQ(study->trials(&setup), count[quick][e]);
         for (int i = 0; i < study->trials(&setup); i++, n++) {
-            lm_lesson l = lm_lesson_open(&setup, study, i);
+            kit_lesson l = lm_lesson_open(&setup, study, i);
             posenc_bytes bytes;
             strcpy(name[n], l.t.name);
             for (int k = 0; k < n; k++) ASSERT(strcmp(name[k], name[n]) != 0);
@@ -527,7 +527,7 @@ TEST trials_are_all_different(int quick)
 /* a verdict must not come out of figures that are no numbers; three claims need no model */
 TEST nothing_is_reproduced_by_nan(void)
 {
-    lm_claim c[LM_CLAIMS];
+    kit_claim c[KIT_CLAIMS];
     set_up(0, 2);
     for (int e = 0; e < LM_STUDIES; e++) {
         const lm_study *study = lm__results_study(e);
@@ -537,10 +537,10 @@ TEST nothing_is_reproduced_by_nan(void)
     n += lm__distance_claims(c + n, &setup);
     ASSERT_EQ(n, LM_SUM_CLAIMS + LM_SEEK_CLAIMS);
     for (int i = 0; i < n; i++)
-        ASSERT(c[i].verdict != LM_REPRODUCED && c[i].verdict != LM_DIFFERENT);
+        ASSERT(c[i].verdict != KIT_REPRODUCED && c[i].verdict != KIT_DIFFERENT);
     ASSERT_EQ(lm__words_claims(c, &setup), LM_WORDS_CLAIMS);
     for (int i = 3; i < LM_WORDS_CLAIMS; i++)
-        ASSERT(c[i].verdict != LM_REPRODUCED && c[i].verdict != LM_DIFFERENT);
+        ASSERT(c[i].verdict != KIT_REPRODUCED && c[i].verdict != KIT_DIFFERENT);
     tear_down();
     PASS();
 }
@@ -553,14 +553,14 @@ TEST one_nan_is_enough(void)
     for (int way = 0; way < LM_SUM_ABACUS; way++) {
         for (int i = 0; i < lm_sums.trials(&setup) * LM_SUM_NUMBERS; i++)
             setup.value[LM_SUMS][i] = i % LM_SUM_NUMBERS < LM_SUM_SHORT;
-        ASSERT_EQ((int)lm__sums_claim_within(&setup).verdict, (int)LM_REPRODUCED);
-        ASSERT_EQ((int)lm__sums_claim_cliff(&setup).verdict, (int)LM_REPRODUCED);
+        ASSERT_EQ((int)lm__sums_claim_within(&setup).verdict, (int)KIT_REPRODUCED);
+        ASSERT_EQ((int)lm__sums_claim_cliff(&setup).verdict, (int)KIT_REPRODUCED);
         lm_numbers(&setup, &lm_sums, 2 * way + 1)[6] = NAN;          /* 7 digits */
         lm_numbers(&setup, &lm_sums, 2 * way + 1)[2] = NAN;          /* 3 digits */
-        ASSERT_EQ((int)lm__sums_claim_within(&setup).verdict, (int)LM_NOT_REPRODUCED);
-        ASSERT((int)lm__sums_claim_cliff(&setup).verdict != (int)LM_REPRODUCED);
+        ASSERT_EQ((int)lm__sums_claim_within(&setup).verdict, (int)KIT_NOT_REPRODUCED);
+        ASSERT((int)lm__sums_claim_cliff(&setup).verdict != (int)KIT_REPRODUCED);
     }
-    lm_spread spread = lm_spread_of(v, 3);
+    kit_spread spread = kit_spread_of(v, 3);
     ASSERT(spread.mean != spread.mean && spread.low != spread.low && spread.high != spread.high);
     ASSERT(lm_larger(1, NAN) != lm_larger(1, NAN) && lm_larger(NAN, 1) != lm_larger(NAN, 1));
     ASSERT(lm_smaller(1, NAN) != lm_smaller(1, NAN) && lm_smaller(NAN, 1) != lm_smaller(NAN, 1));
@@ -572,7 +572,7 @@ TEST one_nan_is_enough(void)
 /* figures made up so that every rule holds: each claim can come out */
 TEST rules_hold_where_they_should(void)
 {
-    lm_claim c[LM_CLAIMS];
+    kit_claim c[KIT_CLAIMS];
     set_up(0, 2);
     for (int i = 0; i < lm_sums.trials(&setup); i++) {
         double *v = lm_numbers(&setup, &lm_sums, i);
@@ -582,7 +582,7 @@ TEST rules_hold_where_they_should(void)
             v[k] = (k - LM_SUM_LONG) % LM_SUM_PLACES < 5 ? 0.9 : 0.3;
     }
     for (int i = 0, n = lm__sums_claims(c, &setup); i < n; i++)
-        ASSERT_EQ_FMT((int)LM_REPRODUCED, (int)c[i].verdict, "%d");
+        ASSERT_EQ_FMT((int)KIT_REPRODUCED, (int)c[i].verdict, "%d");
     for (int i = 0; i < lm_distance.trials(&setup) * LM_SEEK_DISTANCES; i++) {
         int way = i / 2 / LM_SEEK_DISTANCES, d = lm_seek_distance[i % LM_SEEK_DISTANCES];
         double beyond = way <= LM_SEEK_LEARNED ? 0.1 : 0.6;
@@ -590,7 +590,7 @@ TEST rules_hold_where_they_should(void)
                                     : d <= 128 ? 1 - 0.0001 * d : beyond;
     }
     for (int i = 0, n = lm__distance_claims(c, &setup); i < n; i++)
-        ASSERT_EQ_FMT((int)LM_REPRODUCED, (int)c[i].verdict, "%d");
+        ASSERT_EQ_FMT((int)KIT_REPRODUCED, (int)c[i].verdict, "%d");
     tear_down();
     PASS();
 }
@@ -614,7 +614,7 @@ static int run(double *numbers, const char *name, int stop, int kill)
     lab.out = folder;
     lab.resume = 1;
     lab.bar = kit_progress_begin("x", 1, 0, 1);
-    lm_lesson l = lm_lesson_open(&setup, &lm_sums, LM_SUM_ABACUS);
+    kit_lesson l = lm_lesson_open(&setup, &lm_sums, LM_SUM_ABACUS);
     snprintf(l.t.name, sizeof l.t.name, "%s", name);
     l.t.value = numbers;
     l.config.layers = 1;
@@ -625,7 +625,7 @@ static int run(double *numbers, const char *name, int stop, int kill)
     stop_at = stop;
     kill_at = kill;
     kit__stop = 0;
-    int code = kit_trial_clear(&l.t, &lab, &why) ? lm_lesson_run(&l, &lab, &why) : FAILED;
+    int code = kit_trial_clear(&l.t, &lab, &why) ? kit_lesson_run(&l, &lab, &why) : FAILED;
     kit__stop = 0;
     lm_lesson_close(&l);
     return code;

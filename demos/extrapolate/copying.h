@@ -7,8 +7,8 @@
 #ifndef EXTRAPOLATE_COPYING_H
 #define EXTRAPOLATE_COPYING_H
 
+#include "lab.h"
 #include "tasks.h"
-#include "trials.h"
 
 enum { COPY_ROWS = 32,                     /* of two texts each: 64 a step, as published          */
        COPY_ASKED = 64,                    /* texts of each length in the test                    */
@@ -96,7 +96,7 @@ static void copy_ask(copy_feed *f, posenc_batch *batch, int n)
 }
 
 /* share of exact answers for each n */
-static int copy_measure(lesson *l, kit_error *why)
+static int copy_measure(kit_lesson *l, kit_error *why)
 {
     copy_feed *f = (copy_feed *)l->how.user;
     posenc_model *m = l->how.model;
@@ -136,9 +136,9 @@ static posenc_config copy_config(const char *spec, uint64_t seed, int threads)
     return c;
 }
 
-static lesson copy_lesson(copy_feed *f, const settings *s, int kind, int way, int k)
+static kit_lesson copy_lesson(copy_feed *f, const settings *s, int kind, int way, int k)
 {
-    lesson l;
+    kit_lesson l;
     char slug[64];
     memset(&l, 0, sizeof l);
     f->kind = kind;
@@ -181,8 +181,8 @@ static int copy_each(const settings *s, const kit_lab *lab, kit_lab *run, kit_er
     for (int i = 0; i < COPY_KINDS * COPY_WAYS * s->seeds && code == DONE; i++) {
         int kind = i / s->seeds / COPY_WAYS, way = i / s->seeds % COPY_WAYS;
         if (!copy_done(s, kind, way)) continue;
-        lesson l = copy_lesson(f, s, kind, way, i % s->seeds);
-        code = run ? lesson_run(&l, run, why) : kit_trial_clear(&l.t, lab, why) ? DONE : FAILED;
+        kit_lesson l = copy_lesson(f, s, kind, way, i % s->seeds);
+        code = run ? kit_lesson_run(&l, run, why) : kit_trial_clear(&l.t, lab, why) ? DONE : FAILED;
         kit_text_free(&l.line);
     }
     free(f);
@@ -202,13 +202,13 @@ static int copy_run(const settings *s, kit_lab *lab, kit_error *why)
 /* ---- figures --------------------------------------------------------------------------------- */
 
 /* exact match of lengths from..to, over the seeds; NaN where it was not run */
-static spread copy_spread(const settings *s, int kind, int way, int from, int to)
+static kit_spread copy_spread(const settings *s, int kind, int way, int from, int to)
 {
     double v[MOST_SEEDS] = { 0 };
     for (int k = 0; k < s->seeds; k++)
         for (int n = from; n <= to; n++) v[k] += copy_share[kind][way][k][n - 1] / (to - from + 1);
     if (!copy_done(s, kind, way)) v[0] = NAN;
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 static double copy_beyond(const settings *s, int kind, int way)
@@ -228,7 +228,7 @@ enum { COPY_CLAIMS = COPY_KINDS + 3 };
 /* not a number when either is not */
 static double copy_larger(double a, double b) { return a >= b || a != a ? a : b; }
 
-static claim copy_claim_order(const settings *s, int kind)
+static kit_claim copy_claim_order(const settings *s, int kind)
 {
     const double *p = copy_task[kind].published;
     char what[200], published[160];
@@ -243,20 +243,20 @@ static claim copy_claim_order(const settings *s, int kind)
     snprintf(published, sizeof published,
              "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", p[0], p[1], p[2], p[3],
              p[4]);
-    claim c = claim_open(what, published);
-    c.verdict = judge_size(copy_done(s, kind, 0), best > alibi && alibi > least && least < 0.1,
+    kit_claim c = kit_claim_open(what, published);
+    c.verdict = kit_judge_size(copy_done(s, kind, 0), best > alibi && alibi > least && least < 0.1,
                            best > least && least < 0.1);
-    claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5, alibi,
+    kit_claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5, alibi,
                rope, sine);
-    claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run finds "
+    kit_claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run finds "
                      "depends on the seed (see lowest and highest), and an order among means of so "
                      "few is loose.");
     return c;
 }
 
-static claim copy_claim_within(const settings *s)
+static kit_claim copy_claim_within(const settings *s)
 {
-    claim c = claim_open("Every encoding solves every task on lengths 1 to 20, on texts it was not "
+    kit_claim c = kit_claim_open("Every encoding solves every task on lengths 1 to 20, on texts it was not "
                          "trained on (exact match at least 0.9).",
                          "about 0.99 up to 20 (rsc)");
     double least = HUGE_VAL;
@@ -265,29 +265,29 @@ static claim copy_claim_within(const settings *s)
             double share = copy_within(s, kind, way);
             if (copy_done(s, kind, way) && least == least && !(share >= least)) least = share;
         }
-    c.verdict = judge(1, least >= 0.9);
-    claim_ours(&c, "the worst mean of a task and an encoding is %.3f", least);
-    claim_reason(&c, "Not trained long enough for all of them: what is lost within the length says "
+    c.verdict = kit_judge(1, least >= 0.9);
+    kit_claim_ours(&c, "the worst mean of a task and an encoding is %.3f", least);
+    kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length says "
                      "nothing about what happens beyond it.");
     return c;
 }
 
-static claim copy_claim_cliff(const settings *s)
+static kit_claim copy_claim_cliff(const settings *s)
 {
-    claim c = claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` break down "
+    kit_claim c = kit_claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` break down "
                          "at once (below 0.1), `none` does not (above 0.9).",
                          "rope 0.004, sinusoidal 0, none about 0.99");
     double none = copy_spread(s, COPY_RSC, WAY_NONE, 21, 21).mean;
     double rope = copy_spread(s, COPY_RSC, WAY_ROPE, 21, 21).mean;
     double sine = copy_spread(s, COPY_RSC, WAY_SINE, 21, 21).mean;
-    c.verdict = judge_size(1, rope < 0.1 && sine < 0.1 && none > 0.9, rope < none && sine < none);
-    claim_ours(&c, "rope %.3f, sinusoidal %.3f, none %.3f", rope, sine, none);
+    c.verdict = kit_judge_size(1, rope < 0.1 && sine < 0.1 && none > 0.9, rope < none && sine < none);
+    kit_claim_ours(&c, "rope %.3f, sinusoidal %.3f, none %.3f", rope, sine, none);
     return c;
 }
 
-static claim copy_claim_drawn(const settings *s)
+static kit_claim copy_claim_drawn(const settings *s)
 {
-    claim c = claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on the "
+    kit_claim c = kit_claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on the "
                          "mean of rsc and rdc each gains at least 0.12.",
                          "+0.12, mean of 15 other tasks (Ruoss et al. 2023)");
     double gain[2] = { 0, 0 };
@@ -295,15 +295,15 @@ static claim copy_claim_drawn(const settings *s)
         for (int kind = COPY_RSC; kind <= COPY_RDC; kind++)
             gain[i] +=
                 (copy_beyond(s, kind, WAY_ROPE_DRAWN + i) - copy_beyond(s, kind, WAY_ROPE + i)) / 2;
-    c.verdict = judge_size(copy_done(s, COPY_RSC, WAY_ROPE_DRAWN),
+    c.verdict = kit_judge_size(copy_done(s, COPY_RSC, WAY_ROPE_DRAWN),
                            gain[0] >= 0.12 && gain[1] >= 0.12, gain[0] > 0.02 || gain[1] > 0.02);
-    claim_ours(&c, "rope %+.3f, sinusoidal %+.3f", gain[0], gain[1]);
-    claim_reason(&c, "Gaps between places differ from text to text, so that a model has to learn "
+    kit_claim_ours(&c, "rope %+.3f, sinusoidal %+.3f", gain[0], gain[1]);
+    kit_claim_reason(&c, "Gaps between places differ from text to text, so that a model has to learn "
                      "order instead of distance, and that takes longer than these runs.");
     return c;
 }
 
-static int copy_claims(claim c[COPY_CLAIMS], const settings *s)
+static int copy_claims(kit_claim c[COPY_CLAIMS], const settings *s)
 {
     int n = 0;
     for (int kind = 0; kind < COPY_KINDS; kind++) c[n++] = copy_claim_order(s, kind);
@@ -315,7 +315,7 @@ static int copy_claims(claim c[COPY_CLAIMS], const settings *s)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void copy_put(kit_cells *c, int row, int col, spread v, int seeds)
+static void copy_put(kit_cells *c, int row, int col, kit_spread v, int seeds)
 {
     if (!(v.mean == v.mean)) kit_cells_put(c, row, col, "-");
     else if (seeds == 1) kit_cells_put(c, row, col, "%.3f", v.mean);
@@ -367,14 +367,14 @@ static kit_cells copy_drawn_cells(const settings *s)
 
 static void copy_print(const settings *s)
 {
-    claim c[COPY_CLAIMS];
+    kit_claim c[COPY_CLAIMS];
     kit_cells table = copy_cells(s), drawn = copy_drawn_cells(s);
     printf("\nE3: exact match of repeated and copied symbols, trained on 1 to 20 (mean of %d "
            "seed%s)\n",
            s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&table);
     if (!s->quick) kit_cells_print(&drawn);
-    print_claims(c, copy_claims(c, s));
+    kit_print_claims("published", c, copy_claims(c, s));
     kit_cells_free(&table);
     kit_cells_free(&drawn);
 }
@@ -460,7 +460,7 @@ static void copy_tell_drawn(kit_report *p, const settings *s)
 
 static int copy_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[COPY_CLAIMS];
+    kit_claim c[COPY_CLAIMS];
     kit_cells table = copy_cells(s);
     int done = 1;
     kit_report_heading(p, "E3: repeat and copy, longer than ever seen");
@@ -470,7 +470,7 @@ static int copy_report(kit_report *p, const settings *s, kit_error *why)
     for (int kind = 0; kind < COPY_KINDS && done; kind++)
         if (copy_done(s, kind, 0)) done = copy_chart(p, s, kind, why);
     if (!s->quick) copy_tell_drawn(p, s);
-    report_claims(p, c, copy_claims(c, s));
+    kit_report_claims(p, "published", c, copy_claims(c, s));
     return done && copy_save_csv(s, why);
 }
 

@@ -2,9 +2,8 @@
 #ifndef EXTRAPOLATE_LAB_H
 #define EXTRAPOLATE_LAB_H
 
-#include "kit/cells.h"
 #include "kit/csv.h"
-#include "kit/trial.h"
+#include "kit/study.h"
 
 typedef struct settings {
     kit_list pe;
@@ -33,114 +32,9 @@ typedef struct experiment {
     int (*report)(kit_report *p, const settings *s, kit_error *why);  /* its section, CSV and SVG */
 } experiment;
 
-/* ---- verdicts -----------------------------------------------------------------------------------
-   A published result, ours beside it, and whether the two say the same. The rule stands in the code
-   before anything is measured; a figure that is not a number never passes. */
-
-typedef enum verdict { NOT_MEASURED, REPRODUCED, DIFFERENT, NOT_REPRODUCED } verdict;
-
-typedef struct claim {
-    char what[200], published[160], ours[160];
-    verdict verdict;
-    char reason[400];                      /* why, where it is not reproduced                     */
-} claim;
-
-static const char *verdict_word(verdict v)
-{
-    static const char *const word[] = { "not measured", "reproduced", "different",
-                                        "not reproduced" };
-    return word[v];
-}
-
-/* reproduced when the rule holds; NaN in what the rule compares makes it false */
-static verdict judge(int measured, int holds)
-{
-    return !measured ? NOT_MEASURED : holds ? REPRODUCED : NOT_REPRODUCED;
-}
-
-/* the same direction but another size is different, not refuted */
-static verdict judge_size(int measured, int holds, int direction)
-{
-    return !measured ? NOT_MEASURED : holds ? REPRODUCED : direction ? DIFFERENT : NOT_REPRODUCED;
-}
-
-static const char *claim_figures(const claim *c)
-{
-    return c->verdict == NOT_MEASURED ? "-" : c->ours;
-}
-
-KIT_FORMAT(2, 3) static void claim_ours(claim *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(c->ours, sizeof c->ours, format, args);
-    va_end(args);
-}
-
-static claim claim_open(const char *what, const char *published)
-{
-    claim c;
-    memset(&c, 0, sizeof c);
-    snprintf(c.what, sizeof c.what, "%s", what);
-    snprintf(c.published, sizeof c.published, "%s", published);
-    return c;
-}
-
-/* why a claim did not come out, where it did not */
-static void claim_reason(claim *c, const char *reason)
-{
-    if (c->verdict == NOT_REPRODUCED || c->verdict == DIFFERENT)
-        snprintf(c->reason, sizeof c->reason, "%s", reason);
-}
-
-enum { CLAIM_COLUMNS = 4, MOST_CLAIMS = 24 };
-
-static int verdicts_told[NOT_REPRODUCED + 1];     /* of all experiments in the report */
-
-/* the verdicts as a table, and below it what is known about those that differ */
-static void report_claims(kit_report *p, const claim *c, int n)
-{
-    static const char *const head[CLAIM_COLUMNS] = { "claim", "published", "ours", "verdict" };
-    const char *cell[MOST_CLAIMS * CLAIM_COLUMNS];
-    for (int i = 0; i < n; i++) {
-        cell[i * CLAIM_COLUMNS] = c[i].what;
-        cell[i * CLAIM_COLUMNS + 1] = c[i].published;
-        cell[i * CLAIM_COLUMNS + 2] = claim_figures(&c[i]);
-        cell[i * CLAIM_COLUMNS + 3] = verdict_word(c[i].verdict);
-        verdicts_told[c[i].verdict]++;
-    }
-    kit_table table = { head, cell, n, CLAIM_COLUMNS, 0, NULL };
-    kit_report_table(p, &table);
-    for (int i = 0; i < n; i++)
-        if (*c[i].reason)
-            kit_report_text(p, "**%s: %s** %s", verdict_word(c[i].verdict), c[i].what, c[i].reason);
-}
-
-static void print_claims(const claim *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        printf("  %-14s %s\n                 published: %s; ours: %s\n", verdict_word(c[i].verdict),
-               c[i].what, c[i].published, claim_figures(&c[i]));
-}
-
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 enum { MOST_SEEDS = 20 };
-
-/* mean, lowest and highest over the seeds; NaN stays NaN */
-typedef struct spread { double mean, low, high; } spread;
-
-static spread spread_of(const double *v, int n)
-{
-    spread s = { 0, v[0], v[0] };
-    for (int i = 0; i < n; i++) {
-        s.mean += v[i] / n;
-        s.low = v[i] < s.low ? v[i] : s.low;
-        s.high = v[i] > s.high ? v[i] : s.high;
-    }
-    if (!(s.mean == s.mean)) s.low = s.high = s.mean;
-    return s;
-}
 
 /* ---- charts ---------------------------------------------------------------------------------- */
 
@@ -158,34 +52,13 @@ static void chart_room(kit_chart *c, const double *y, int n)
     c->y_high = high + 0.05 * (high - low);
 }
 
-static int has_numbers(const double *y, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (isfinite(y[i])) return 1;
-    return 0;
-}
-
-/* A line for each name, y (names, n) over x (n); those called "none" are grey, those without a
-   number left out. Title, labels and axes come in *c. Saved as a file of its own and put into the
-   report. */
+/* the same in the report and as a file of its own, on an axis that has room */
 static int report_lines(kit_report *p, const settings *s, const char *file, kit_chart *c,
                         const char *const *name, int names, const double *x, const double *y, int n,
                         kit_error *why)
 {
-    kit_series *line = (kit_series *)kit_new((size_t)names, sizeof *line);
-    kit_text svg = { NULL, 0, 0 };
-    for (int i = 0; i < names; i++) {
-        kit_series one = { name[i], x, y + i * n, n, strcmp(name[i], "none") == 0 };
-        if (has_numbers(one.y, n)) line[c->count++] = one;
-    }
-    c->series = line;
     if (c->log_y == 0 && c->y_low == 0 && c->y_high == 0) chart_room(c, y, names * n);
-    kit_chart_svg(&svg, c);
-    int done = kit_save_in(s->out, file, &svg, why);
-    kit_report_svg(p, &svg, file, c->title, "");
-    kit_text_free(&svg);
-    free(line);
-    return done;
+    return kit_report_lines(p, s->out, file, c, name, names, x, y, n, "", why);
 }
 
 static kit_chart chart_of(const char *title, const char *x_label, const char *y_label)

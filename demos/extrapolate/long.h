@@ -194,26 +194,26 @@ static double long_growth(const settings *s, int kind)
     return most;
 }
 
-static int long_claims(claim c[LONG_CLAIMS], const settings *s)
+static int long_claims(kit_claim c[LONG_CLAIMS], const settings *s)
 {
     int whole = long_whole(s), last = long_lengths(s) - 1, alibi = text_find("alibi");
-    c[0] = claim_open("Tiled attention needs memory in proportion to T: twice the text, at most "
+    c[0] = kit_claim_open("Tiled attention needs memory in proportion to T: twice the text, at most "
                       "2.05 times the bytes, whatever the encoding.",
                       "linear in T (Dao et al. 2022)");
-    c[0].verdict = judge(whole >= 0, long_growth(s, LONG_MEMORY) <= 2.05);
-    claim_ours(&c[0], "%.2f times from %d to %d", long_growth(s, LONG_MEMORY),
+    c[0].verdict = kit_judge(whole >= 0, long_growth(s, LONG_MEMORY) <= 2.05);
+    kit_claim_ours(&c[0], "%.2f times from %d to %d", long_growth(s, LONG_MEMORY),
                long_length[last - 1], long_length[last]);
-    c[1] = claim_open("Time still grows faster than T: more than 2.5 times for twice the text.",
+    c[1] = kit_claim_open("Time still grows faster than T: more than 2.5 times for twice the text.",
                       "quadratic in T (Vaswani et al. 2017)");
     double slower = long_growth(s, LONG_SECONDS);
-    c[1].verdict = judge_size(whole >= 0, slower > 2.5, slower > 2);
-    claim_ours(&c[1], "%.2f times from %d to %d", slower, long_length[last - 1], long_length[last]);
-    c[2] = claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length as "
+    c[1].verdict = kit_judge_size(whole >= 0, slower > 2.5, slower > 2);
+    kit_claim_ours(&c[1], "%.2f times from %d to %d", slower, long_length[last - 1], long_length[last]);
+    c[2] = kit_claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length as "
                       "well as those of 4 times (0.05).",
                       "perplexity 17.97 at 10x, 17.98 at 16x (Press et al.)");
     double worse = alibi < 0 ? NAN : long_at(alibi, LONG_BITS, last) - long_at(alibi, LONG_BITS, 0);
-    c[2].verdict = judge(alibi >= 0, worse <= 0.05);
-    claim_ours(&c[2], "%+.3f bits per byte", worse);
+    c[2].verdict = kit_judge(alibi >= 0, worse <= 0.05);
+    kit_claim_ours(&c[2], "%+.3f bits per byte", worse);
     return LONG_CLAIMS;
 }
 
@@ -247,14 +247,14 @@ static kit_cells long_cells(const settings *s, int kind)
 
 static void long_print(const settings *s)
 {
-    claim c[LONG_CLAIMS];
+    kit_claim c[LONG_CLAIMS];
     printf("\nlong texts, by the models of E1 with seed %" PRIu64 "\n", s->seed);
     for (int kind = 0; kind < LONG_KINDS; kind++) {
         kit_cells table = long_cells(s, kind);
         kit_cells_print(&table);
         kit_cells_free(&table);
     }
-    print_claims(c, long_claims(c, s));
+    kit_print_claims("published", c, long_claims(c, s));
 }
 
 static int long_save_csv(const settings *s, kit_error *why)
@@ -331,7 +331,7 @@ static const char long_experiment_title[] = "Long texts: what is read, and what 
 
 static int long_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[LONG_CLAIMS];
+    kit_claim c[LONG_CLAIMS];
     int done = 1;
     char measured[32];
     kit_say_count(measured, (size_t)long_bytes(s));
@@ -350,7 +350,7 @@ static int long_report(kit_report *p, const settings *s, kit_error *why)
         if (kind == LONG_MEMORY) long_tell_maps(p, s);
         done = long_chart(p, s, kind, why);
     }
-    report_claims(p, c, long_claims(c, s));
+    kit_report_claims(p, "published", c, long_claims(c, s));
     return done && long_save_csv(s, why);
 }
 

@@ -11,7 +11,6 @@
 
 #include "models.h"
 #include "tasks.h"
-#include "trials.h"
 
 enum { MASK_LENGTH = 32, MASK_BATCH = 128, MASK_TEXTS = 1920, MASK_SPECS = 5,
        MASK_NUMBERS = 1 + KIT_TRAIN_POINTS };
@@ -78,7 +77,7 @@ static int mask_texts(const settings *s)
 
 /* Mean loss of the masked bytes of the held-out texts: the same texts and the same masks for every
    model. */
-static int mask_measure(lesson *l, kit_error *why)
+static int mask_measure(kit_lesson *l, kit_error *why)
 {
     mask_feed *f = (mask_feed *)l->how.user;
     size_t texts = (f->held->size - 1) / MASK_LENGTH;
@@ -103,9 +102,9 @@ static int mask_measure(lesson *l, kit_error *why)
     return 1;
 }
 
-static lesson mask_lesson(mask_feed *f, const settings *s, int spec, int k)
+static kit_lesson mask_lesson(mask_feed *f, const settings *s, int spec, int k)
 {
-    lesson l;
+    kit_lesson l;
     memset(&l, 0, sizeof l);
     f->train = &s->corpus.train;
     f->held = &s->corpus.held;
@@ -149,7 +148,7 @@ static int mask_causal(const settings *s, int spec, int k, kit_lab *lab, kit_err
     return code;
 }
 
-static int mask_ready(const settings *s, lesson *l, int spec, int k, const kit_lab *lab,
+static int mask_ready(const settings *s, kit_lesson *l, int spec, int k, const kit_lab *lab,
                       kit_error *why)
 {
     return kit_trial_clear(&l->t, lab, why)
@@ -166,8 +165,8 @@ static int mask_each(const settings *s, const kit_lab *lab, kit_lab *run, kit_er
     for (int i = 0; i < MASK_SPECS * s->seeds && code == DONE; i++) {
         int spec = i / s->seeds, k = i % s->seeds;
         if (!mask_done(s, spec)) continue;
-        lesson l = mask_lesson(f, s, spec, k);
-        code = run ? lesson_run(&l, run, why) : mask_ready(s, &l, spec, k, lab, why);
+        kit_lesson l = mask_lesson(f, s, spec, k);
+        code = run ? kit_lesson_run(&l, run, why) : mask_ready(s, &l, spec, k, lab, why);
         if (run && code == DONE) code = mask_causal(s, spec, k, run, why);
         kit_text_free(&l.line);
     }
@@ -190,12 +189,12 @@ static int mask_run(const settings *s, kit_lab *lab, kit_error *why)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-static spread mask_spread(const settings *s, int spec, int masked)
+static kit_spread mask_spread(const settings *s, int spec, int masked)
 {
     double v[MOST_SEEDS] = { NAN };
     for (int k = 0; k < s->seeds && mask_done(s, spec); k++)
         v[k] = masked ? mask_loss.masked[spec][k][0] : mask_loss.causal[spec][k];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 /* nats by which an encoding is worse than another one */
@@ -226,71 +225,71 @@ static double mask_frequencies(const settings *s)
 
 enum { MASK_CLAIMS = 5 };
 
-static claim mask_claim_masked(const settings *s)
+static kit_claim mask_claim_masked(const settings *s)
 {
-    claim c = claim_open("Looking both ways, `none` is at least 1 nat worse than `learned`.",
+    kit_claim c = kit_claim_open("Looking both ways, `none` is at least 1 nat worse than `learned`.",
                          "perplexity 147.18 beside 4.06: +3.59 nats a word");
     double worse = mask_worse(s, MASK_NONE, 1);
-    c.verdict = judge_size(!s->quick, worse >= 1, worse >= 0.1);
-    claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` has "
+    c.verdict = kit_judge_size(!s->quick, worse >= 1, worse >= 0.1);
+    kit_claim_ours(&c, "%+.3f nats a byte", worse);
+    kit_claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` has "
                      "not been trained long enough to get a nat below that.");
     return c;
 }
 
-static claim mask_claim_causal(const settings *s)
+static kit_claim mask_claim_causal(const settings *s)
 {
-    claim c = claim_open("Looking back only, `none` is within 0.15 nats of `learned`.",
+    kit_claim c = kit_claim_open("Looking back only, `none` is within 0.15 nats of `learned`.",
                          "perplexity 20.97 beside 20.42: +0.03 nats a word");
     double worse = mask_worse(s, MASK_NONE, 0);
-    c.verdict = judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1));
-    claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "A causal model without an encoding has to learn to count first, and a small "
+    c.verdict = kit_judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1));
+    kit_claim_ours(&c, "%+.3f nats a byte", worse);
+    kit_claim_reason(&c, "A causal model without an encoding has to learn to count first, and a small "
                      "one trained for minutes is still at it.");
     return c;
 }
 
-static claim mask_claim_sinusoidal(const settings *s)
+static kit_claim mask_claim_sinusoidal(const settings *s)
 {
-    claim c =
-        claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within 0.15 nats).",
+    kit_claim c =
+        kit_claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within 0.15 nats).",
                    "perplexity 4.07 beside 4.06");
     double worse = mask_worse(s, MASK_SINE, 1);
-    c.verdict = judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
-    claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short as "
+    c.verdict = kit_judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
+    kit_claim_ours(&c, "%+.3f nats a byte", worse);
+    kit_claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short as "
                      "these that moment decides the figure (see the course of the loss).");
     return c;
 }
 
-static claim mask_claim_alibi(const settings *s)
+static kit_claim mask_claim_alibi(const settings *s)
 {
-    claim c = claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 nats, or "
+    kit_claim c = kit_claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 nats, or "
                          "better).",
                          "perplexity 4.00 beside 4.06");
     double worse = mask_worse(s, MASK_ALIBI, 1);
-    c.verdict = judge_size(!s->quick, worse <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
-    claim_ours(&c, "%+.3f nats a byte", worse);
-    claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands and "
+    c.verdict = kit_judge_size(!s->quick, worse <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
+    kit_claim_ours(&c, "%+.3f nats a byte", worse);
+    kit_claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands and "
                      "not whether before or behind, which matters more for letters than for "
                      "words.");
     return c;
 }
 
-static claim mask_claim_rope(const settings *s)
+static kit_claim mask_claim_rope(const settings *s)
 {
-    claim c =
-        claim_open("The same beside `rope`: looking both ways, `none` is at least 1 nat worse.",
+    kit_claim c =
+        kit_claim_open("The same beside `rope`: looking both ways, `none` is at least 1 nat worse.",
                    "`rope` is not in the paper");
     double worse = mask_behind(s, MASK_NONE, MASK_ROPE, 1);
-    c.verdict = judge_size(1, worse >= 1, worse >= 0.1);
-    claim_ours(&c, "%+.3f nats a byte; looking back only %+.3f", worse,
+    c.verdict = kit_judge_size(1, worse >= 1, worse >= 0.1);
+    kit_claim_ours(&c, "%+.3f nats a byte; looking back only %+.3f", worse,
                mask_behind(s, MASK_NONE, MASK_ROPE, 0));
-    claim_reason(&c, "`rope` has not been trained long enough to get a nat below a bag of bytes.");
+    kit_claim_reason(&c, "`rope` has not been trained long enough to get a nat below a bag of bytes.");
     return c;
 }
 
-static int mask_claims(claim c[MASK_CLAIMS], const settings *s)
+static int mask_claims(kit_claim c[MASK_CLAIMS], const settings *s)
 {
     c[0] = mask_claim_masked(s);
     c[1] = mask_claim_causal(s);
@@ -304,7 +303,7 @@ static int mask_claims(claim c[MASK_CLAIMS], const settings *s)
 
 static void mask_put(kit_cells *c, int row, int col, const settings *s, int spec, int masked)
 {
-    spread v = mask_spread(s, spec, masked);
+    kit_spread v = mask_spread(s, spec, masked);
     double published = masked ? mask_pe[spec].masked : mask_pe[spec].causal;
     if (s->seeds == 1) kit_cells_put(c, row, col, "%.3f", v.mean);
     else kit_cells_put(c, row, col, "%.3f (%.3f..%.3f)", v.mean, v.low, v.high);
@@ -334,14 +333,14 @@ static kit_cells mask_cells(const settings *s)
 
 static void mask_print(const settings *s)
 {
-    claim c[MASK_CLAIMS];
+    kit_claim c[MASK_CLAIMS];
     kit_cells table = mask_cells(s);
     printf("\nE2: loss on held-out text, the next byte (causal) and masked bytes (both ways; %s, "
            "mean of %d seed%s)\n",
            s->corpus.name, s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&table);
     printf("  frequencies of bytes alone: %.3f nats\n", mask_frequencies(s));
-    print_claims(c, mask_claims(c, s));
+    kit_print_claims("published", c, mask_claims(c, s));
     kit_cells_free(&table);
 }
 
@@ -426,7 +425,7 @@ static void mask_tell_setting(kit_report *p, const settings *s, double frequenci
 
 static int mask_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[MASK_CLAIMS];
+    kit_claim c[MASK_CLAIMS];
     kit_cells table = mask_cells(s);
     double frequencies = mask_frequencies(s);
     kit_report_heading(p, "E2: no encoding at all");
@@ -434,7 +433,7 @@ static int mask_report(kit_report *p, const settings *s, kit_error *why)
     kit_cells_show(p, &table);
     kit_cells_free(&table);
     if (!mask_chart(p, s, frequencies, why)) return 0;
-    report_claims(p, c, mask_claims(c, s));
+    kit_report_claims(p, "published", c, mask_claims(c, s));
     return mask_save_csv(s, why);
 }
 

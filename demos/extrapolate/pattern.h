@@ -10,8 +10,8 @@
 #ifndef EXTRAPOLATE_PATTERN_H
 #define EXTRAPOLATE_PATTERN_H
 
+#include "lab.h"
 #include "tasks.h"
-#include "trials.h"
 
 enum { GAP_BATCH = 32, GAP_LENGTHS = 5, GAP_TEXTS = 512, GAP_QUICK_TEXTS = 256, GAP_STEPS = 1000,
        GAP_MOST = 512, GAP_WAYS = 12 };
@@ -99,7 +99,7 @@ static int gap_accuracy(double *right, posenc_model *m, gap_feed *f, int T, kit_
     return good;
 }
 
-static int gap_measure(lesson *l, kit_error *why)
+static int gap_measure(kit_lesson *l, kit_error *why)
 {
     gap_feed *f = (gap_feed *)l->how.user;
     int good = 1;
@@ -133,9 +133,9 @@ static posenc_config gap_config(int way, uint64_t seed, int threads)
 
 static int gap_texts(const settings *s) { return s->quick ? GAP_QUICK_TEXTS : GAP_TEXTS; }
 
-static lesson gap_lesson(gap_feed *f, const settings *s, int way, int k)
+static kit_lesson gap_lesson(gap_feed *f, const settings *s, int way, int k)
 {
-    lesson l;
+    kit_lesson l;
     char slug[64];
     memset(&l, 0, sizeof l);
     f->seed = s->seed + (uint64_t)k;
@@ -175,8 +175,8 @@ static int gap_each(const settings *s, const kit_lab *lab, kit_lab *run, kit_err
     int code = DONE;
     for (int i = 0; i < GAP_WAYS * s->seeds && code == DONE; i++) {
         if (!gap_done(s, i / s->seeds)) continue;
-        lesson l = gap_lesson(f, s, i / s->seeds, i % s->seeds);
-        code = run ? lesson_run(&l, run, why) : kit_trial_clear(&l.t, lab, why) ? DONE : FAILED;
+        kit_lesson l = gap_lesson(f, s, i / s->seeds, i % s->seeds);
+        code = run ? kit_lesson_run(&l, run, why) : kit_trial_clear(&l.t, lab, why) ? DONE : FAILED;
         kit_text_free(&l.line);
     }
     free(f);
@@ -195,11 +195,11 @@ static int gap_run(const settings *s, kit_lab *lab, kit_error *why)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-static spread gap_spread(const settings *s, int way, int length)
+static kit_spread gap_spread(const settings *s, int way, int length)
 {
     double v[MOST_SEEDS] = { NAN };
     for (int k = 0; k < s->seeds && gap_done(s, way); k++) v[k] = gap_right[way][k][length];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 /* at the longest texts */
@@ -213,84 +213,84 @@ static double gap_near(const settings *s, int way) { return gap_spread(s, way, 0
 
 enum { GAP_CLAIMS = 6 };
 
-static claim gap_claim_chance(const settings *s)
+static kit_claim gap_claim_chance(const settings *s)
 {
-    claim c = claim_open("Looking both ways, `none` only guesses: within 0.06 of one in three at "
+    kit_claim c = kit_claim_open("Looking both ways, `none` only guesses: within 0.06 of one in three at "
                          "every length.",
                          "permutation-equivariant (a theorem; Haviv et al. 2022 measure it)");
     int holds = 1;
     for (int i = 0; i < GAP_LENGTHS; i++)
         holds = holds && fabs(gap_spread(s, GAP_NONE, i).mean - 1 / 3.0) <= 0.06;
-    c.verdict = judge(1, holds);
-    claim_ours(&c, "%.3f at 32, %.3f at 512", gap_near(s, GAP_NONE), gap_far(s, GAP_NONE));
+    c.verdict = kit_judge(1, holds);
+    kit_claim_ours(&c, "%.3f at 32, %.3f at 512", gap_near(s, GAP_NONE), gap_far(s, GAP_NONE));
     return c;
 }
 
-static claim gap_claim_alibi(const settings *s)
+static kit_claim gap_claim_alibi(const settings *s)
 {
-    claim c = claim_open("`alibi` at 512 is within 0.03 of what it is at 32.",
+    kit_claim c = kit_claim_open("`alibi` at 512 is within 0.03 of what it is at 32.",
                          "built for it (Press et al. 2022)");
-    c.verdict = judge(1, fabs(gap_far(s, GAP_ALIBI) - gap_near(s, GAP_ALIBI)) <= 0.03
+    c.verdict = kit_judge(1, fabs(gap_far(s, GAP_ALIBI) - gap_near(s, GAP_ALIBI)) <= 0.03
                          && gap_near(s, GAP_ALIBI) > 0.5);
-    claim_ours(&c, "%.3f at 32, %.3f at 512", gap_near(s, GAP_ALIBI), gap_far(s, GAP_ALIBI));
-    claim_reason(&c, "Held only if it has learned the task at 32 (above 0.5).");
+    kit_claim_ours(&c, "%.3f at 32, %.3f at 512", gap_near(s, GAP_ALIBI), gap_far(s, GAP_ALIBI));
+    kit_claim_reason(&c, "Held only if it has learned the task at 32 (above 0.5).");
     return c;
 }
 
-static claim gap_claim_sinusoidal(const settings *s)
+static kit_claim gap_claim_sinusoidal(const settings *s)
 {
-    claim c = claim_open("`sinusoidal` loses at least a third of its lead over chance by 64.",
+    kit_claim c = kit_claim_open("`sinusoidal` loses at least a third of its lead over chance by 64.",
                          "fails from the first places it never saw (Press et al. 2022)");
     double lead = gap_near(s, GAP_SINE) - 1 / 3.0, left = gap_spread(s, GAP_SINE, 1).mean - 1 / 3.0;
-    c.verdict = judge_size(1, lead > 0.1 && left <= lead * 2 / 3, lead > 0.1 && left < lead);
-    claim_ours(&c, "%.3f at 32, %.3f at 64, %.3f at 512", lead + 1 / 3.0, left + 1 / 3.0,
+    c.verdict = kit_judge_size(1, lead > 0.1 && left <= lead * 2 / 3, lead > 0.1 && left < lead);
+    kit_claim_ours(&c, "%.3f at 32, %.3f at 64, %.3f at 512", lead + 1 / 3.0, left + 1 / 3.0,
                gap_far(s, GAP_SINE));
-    claim_reason(&c, "It has to have learned the task at 32 before it can lose it.");
+    kit_claim_reason(&c, "It has to have learned the task at 32 before it can lose it.");
     return c;
 }
 
-static claim gap_claim_rope(const settings *s)
+static kit_claim gap_claim_rope(const settings *s)
 {
-    claim c = claim_open("`rope` goes on further than `sinusoidal` (at 512, by 0.1).",
+    kit_claim c = kit_claim_open("`rope` goes on further than `sinusoidal` (at 512, by 0.1).",
                          "perplexity at 2x: rotary 31, sinusoidal 51 (Press et al. 2022)");
-    c.verdict = judge(1, gap_far(s, GAP_ROPE) >= gap_far(s, GAP_SINE) + 0.1);
-    claim_ours(&c, "at 512: rope %.3f, sinusoidal %.3f", gap_far(s, GAP_ROPE),
+    c.verdict = kit_judge(1, gap_far(s, GAP_ROPE) >= gap_far(s, GAP_SINE) + 0.1);
+    kit_claim_ours(&c, "at 512: rope %.3f, sinusoidal %.3f", gap_far(s, GAP_ROPE),
                gap_far(s, GAP_SINE));
     return c;
 }
 
-static claim gap_claim_clip(const settings *s)
+static kit_claim gap_claim_clip(const settings *s)
 {
-    claim c =
-        claim_open("A table of distances goes on if its last row was trained: `relative` clipped "
+    kit_claim c =
+        kit_claim_open("A table of distances goes on if its last row was trained: `relative` clipped "
                    "at 16 stays within 0.03 from 32 to 512, clipped at 128 it does not.",
                    "clipping at k is meant for this (Shaw et al. 2018)");
     double kept = gap_far(s, GAP_RELATIVE_16) - gap_near(s, GAP_RELATIVE_16);
     double lost = gap_far(s, GAP_RELATIVE) - gap_near(s, GAP_RELATIVE);
-    c.verdict = judge_size(1, gap_near(s, GAP_RELATIVE_16) > 0.5 && kept >= -0.03 && lost < -0.03,
+    c.verdict = kit_judge_size(1, gap_near(s, GAP_RELATIVE_16) > 0.5 && kept >= -0.03 && lost < -0.03,
                            kept > lost);
-    claim_ours(&c, "from 32 to 512: clipped at 16 %+.3f, at 128 %+.3f", kept, lost);
-    claim_reason(&c, "A head that spreads its attention over a text reads less of each token in a "
+    kit_claim_ours(&c, "from 32 to 512: clipped at 16 %+.3f, at 128 %+.3f", kept, lost);
+    kit_claim_reason(&c, "A head that spreads its attention over a text reads less of each token in a "
                      "longer one. Runs that did not learn to point sharply at 32 lose by that, "
                      "whatever the table says.");
     return c;
 }
 
-static claim gap_claim_mean(const settings *s)
+static kit_claim gap_claim_mean(const settings *s)
 {
-    claim c =
-        claim_open("Asked by the mean over all places, `t5:distance=32` loses 0.2 or more from 32 "
+    kit_claim c =
+        kit_claim_open("Asked by the mean over all places, `t5:distance=32` loses 0.2 or more from 32 "
                    "to 512, asked at the pairs less than 0.1: it is the mean that does not go on.",
                    "none: a question of ours");
     double mean = gap_far(s, GAP_T5_MEAN) - gap_near(s, GAP_T5_MEAN);
     double pairs = gap_far(s, GAP_T5_32) - gap_near(s, GAP_T5_32);
-    c.verdict = judge(gap_done(s, GAP_T5_MEAN), mean <= -0.2 && pairs > -0.1);
-    claim_ours(&c, "by the mean %+.3f, at the pairs %+.3f", mean, pairs);
-    claim_reason(&c, "Either the task was not learned that way, or the figure differs.");
+    c.verdict = kit_judge(gap_done(s, GAP_T5_MEAN), mean <= -0.2 && pairs > -0.1);
+    kit_claim_ours(&c, "by the mean %+.3f, at the pairs %+.3f", mean, pairs);
+    kit_claim_reason(&c, "Either the task was not learned that way, or the figure differs.");
     return c;
 }
 
-static int gap_claims(claim c[GAP_CLAIMS], const settings *s)
+static int gap_claims(kit_claim c[GAP_CLAIMS], const settings *s)
 {
     c[0] = gap_claim_chance(s);
     c[1] = gap_claim_alibi(s);
@@ -313,7 +313,7 @@ static kit_cells gap_cells(const settings *s)
         if (!gap_done(s, way)) continue;
         kit_cells_put(&c, row, 0, "%s", gap_way[way].name);
         for (int i = 0; i < GAP_LENGTHS; i++) {
-            spread v = gap_spread(s, way, i);
+            kit_spread v = gap_spread(s, way, i);
             if (!(v.mean == v.mean)) kit_cells_put(&c, row, 1 + i, "refused");
             else if (s->seeds == 1) kit_cells_put(&c, row, 1 + i, "%.3f", v.mean);
             else kit_cells_put(&c, row, 1 + i, "%.3f (%.2f..%.2f)", v.mean, v.low, v.high);
@@ -326,13 +326,13 @@ static kit_cells gap_cells(const settings *s)
 
 static void gap_print(const settings *s)
 {
-    claim c[GAP_CLAIMS];
+    kit_claim c[GAP_CLAIMS];
     kit_cells table = gap_cells(s);
     printf("\nPattern, told in distances: accuracy by length, trained at 32 (chance 1/3, mean of "
            "%d seed%s)\n",
            s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&table);
-    print_claims(c, gap_claims(c, s));
+    kit_print_claims("published", c, gap_claims(c, s));
     kit_cells_free(&table);
 }
 
@@ -422,14 +422,14 @@ static void gap_tell_setting(kit_report *p, const settings *s)
 
 static int gap_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[GAP_CLAIMS];
+    kit_claim c[GAP_CLAIMS];
     kit_cells table = gap_cells(s);
     kit_report_heading(p, "The pattern task, told in distances");
     gap_tell_setting(p, s);
     kit_cells_show(p, &table);
     kit_cells_free(&table);
     if (!gap_charts(p, s, why)) return 0;
-    report_claims(p, c, gap_claims(c, s));
+    kit_report_claims(p, "published", c, gap_claims(c, s));
     return gap_save_csv(s, why);
 }
 

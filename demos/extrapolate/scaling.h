@@ -177,47 +177,47 @@ static int scaling_run(const settings *s, kit_lab *lab, kit_error *why)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-static spread scaling_zero_at(const settings *s, int r, int at)
+static kit_spread scaling_zero_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
     for (int k = 0; k < s->seeds; k++)
         v[k] = scaling_zero[k * SCALING_ZERO + r * SCALING_LENGTHS + at];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 /* with the factor that the length asks for: at 2x and 8x measured so, at 1x no scaling, at 4x as
    above */
-static spread scaling_fitted_at(const settings *s, int r, int at)
+static kit_spread scaling_fitted_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
     if (at == AT_1X) return scaling_zero_at(s, SCALED_NONE, at);
     if (at == AT_4X) return scaling_zero_at(s, r, at);
     for (int k = 0; k < s->seeds; k++)
         v[k] = scaling_zero[k * SCALING_ZERO + SCALINGS * SCALING_LENGTHS + 2 * r + (at == AT_8X)];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
-static spread scaling_tuned_at(const settings *s, int r, int at)
+static kit_spread scaling_tuned_at(const settings *s, int r, int at)
 {
     double v[MOST_SEEDS] = { 0 };
     for (int k = 0; k < s->seeds; k++)
         v[k] = scaling_tuned[(k * SCALINGS + r) * SCALING_LENGTHS + at];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
 enum { SCALING_CLAIMS = 8 };
 
-static claim scaling_claim_any(const settings *s)
+static kit_claim scaling_claim_any(const settings *s)
 {
-    claim c = claim_open("Every scaling beats none at 4 times the length, without retraining.",
+    kit_claim c = kit_claim_open("Every scaling beats none at 4 times the length, without retraining.",
                          "so for each (Chen et al., bloc97, Peng et al. 2023)");
     double none = scaling_zero_at(s, SCALED_NONE, AT_4X).mean;
     int beats = 0;
     for (int r = 1; r < SCALINGS; r++) beats += scaling_zero_at(s, r, AT_4X).mean < none;
-    c.verdict = judge_size(1, beats == SCALINGS - 1, beats > 0);
-    claim_ours(&c, "none %.3f; linear %.3f, ntk %.3f, dynamic %.3f, yarn %.3f", none,
+    c.verdict = kit_judge_size(1, beats == SCALINGS - 1, beats > 0);
+    kit_claim_ours(&c, "none %.3f; linear %.3f, ntk %.3f, dynamic %.3f, yarn %.3f", none,
                scaling_zero_at(s, SCALED_LINEAR, AT_4X).mean,
                scaling_zero_at(s, SCALED_NTK, AT_4X).mean,
                scaling_zero_at(s, SCALED_DYNAMIC, AT_4X).mean,
@@ -226,13 +226,13 @@ static claim scaling_claim_any(const settings *s)
 }
 
 /* a has lower loss than b, at one length */
-static claim scaling_claim_order(const settings *s, const char *what, const char *published, int a,
-                                 int b, spread (*at)(const settings *, int, int), int length)
+static kit_claim scaling_claim_order(const settings *s, const char *what, const char *published, int a,
+                                 int b, kit_spread (*at)(const settings *, int, int), int length)
 {
-    claim c = claim_open(what, published);
-    spread low = at(s, a, length), high = at(s, b, length);
-    c.verdict = judge(1, low.mean < high.mean);
-    claim_ours(&c, "%s %.3f, %s %.3f", scaling[a].name, low.mean, scaling[b].name, high.mean);
+    kit_claim c = kit_claim_open(what, published);
+    kit_spread low = at(s, a, length), high = at(s, b, length);
+    c.verdict = kit_judge(1, low.mean < high.mean);
+    kit_claim_ours(&c, "%s %.3f, %s %.3f", scaling[a].name, low.mean, scaling[b].name, high.mean);
     return c;
 }
 
@@ -242,40 +242,40 @@ static double scaling_zero_gap(const settings *s, int a, int b, int at)
     return scaling_zero_at(s, a, at).mean - scaling_zero_at(s, b, at).mean;
 }
 
-static claim scaling_claim_short(const settings *s)
+static kit_claim scaling_claim_short(const settings *s)
 {
-    claim c =
-        claim_open("Scaled by 4, `linear` costs texts of the training length (more than 0.02).",
+    kit_claim c =
+        kit_claim_open("Scaled by 4, `linear` costs texts of the training length (more than 0.02).",
                    "PI is worse within the original window (Chen et al.)");
     double cost = scaling_zero_gap(s, SCALED_LINEAR, SCALED_NONE, AT_1X);
-    c.verdict = judge_size(1, cost > 0.02, cost > 0);
-    claim_ours(&c, "%+.3f bits per byte", cost);
+    c.verdict = kit_judge_size(1, cost > 0.02, cost > 0);
+    kit_claim_ours(&c, "%+.3f bits per byte", cost);
     return c;
 }
 
-static claim scaling_claim_dynamic(const settings *s)
+static kit_claim scaling_claim_dynamic(const settings *s)
 {
-    claim c = claim_open("`dynamic` costs them nothing (less than 0.001).",
+    kit_claim c = kit_claim_open("`dynamic` costs them nothing (less than 0.001).",
                          "dynamic scaling leaves short texts as they were (Peng et al.)");
     double cost = scaling_zero_gap(s, SCALED_DYNAMIC, SCALED_NONE, AT_1X);
-    c.verdict = judge(1, fabs(cost) < 0.001);
-    claim_ours(&c, "%+.4f bits per byte", cost);
+    c.verdict = kit_judge(1, fabs(cost) < 0.001);
+    kit_claim_ours(&c, "%+.4f bits per byte", cost);
     return c;
 }
 
-static claim scaling_claim_catches_up(const settings *s)
+static kit_claim scaling_claim_catches_up(const settings *s)
 {
-    claim c = claim_open("After brief fine-tuning at 4x `linear` has caught up with `ntk` there.",
+    kit_claim c = kit_claim_open("After brief fine-tuning at 4x `linear` has caught up with `ntk` there.",
                          "fine-tuned, PI is ahead of NTK (Peng et al.)");
     double before = scaling_zero_gap(s, SCALED_LINEAR, SCALED_NTK, AT_4X);
     double after = scaling_tuned_at(s, SCALED_LINEAR, AT_4X).mean
                  - scaling_tuned_at(s, SCALED_NTK, AT_4X).mean;
-    c.verdict = judge_size(1, after <= 0, after < before / 2);
-    claim_ours(&c, "linear minus ntk: %+.3f before, %+.3f after", before, after);
+    c.verdict = kit_judge_size(1, after <= 0, after < before / 2);
+    kit_claim_ours(&c, "linear minus ntk: %+.3f before, %+.3f after", before, after);
     return c;
 }
 
-static int scaling_claims(claim c[SCALING_CLAIMS], const settings *s)
+static int scaling_claims(kit_claim c[SCALING_CLAIMS], const settings *s)
 {
     int n = 0;
     c[n++] = scaling_claim_any(s);
@@ -300,7 +300,7 @@ static int scaling_claims(claim c[SCALING_CLAIMS], const settings *s)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *, int, int),
+static kit_cells scaling_cells(const settings *s, kit_spread (*at)(const settings *, int, int),
                                int spreads)
 {
     kit_cells c = kit_cells_new(SCALINGS + 1, SCALING_LENGTHS + 1);
@@ -308,7 +308,7 @@ static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *,
     for (int i = 0; i < SCALING_LENGTHS; i++) kit_cells_put(&c, 0, i + 1, "%d", scaling_length[i]);
     for (int i = 0; i < SCALINGS * SCALING_LENGTHS; i++) {
         int r = i / SCALING_LENGTHS, n = i % SCALING_LENGTHS;
-        spread v = at(s, r, n);
+        kit_spread v = at(s, r, n);
         kit_cells_put(&c, r + 1, 0, "%s", scaling[r].name);
         if (at == scaling_fitted_at && n == AT_5X) continue;
         if (!spreads || s->seeds == 1) kit_cells_put(&c, r + 1, n + 1, "%.3f", v.mean);
@@ -319,7 +319,7 @@ static kit_cells scaling_cells(const settings *s, spread (*at)(const settings *,
 
 static void scaling_print(const settings *s)
 {
-    claim c[SCALING_CLAIMS];
+    kit_claim c[SCALING_CLAIMS];
     kit_cells zero = scaling_cells(s, scaling_zero_at, 0),
               tuned = scaling_cells(s, scaling_tuned_at, 0);
     printf("\nE4: rope trained on %d, bits per byte at other lengths, factor 4, not retrained\n",
@@ -327,7 +327,7 @@ static void scaling_print(const settings *s)
     kit_cells_print(&zero);
     printf("after %d steps on texts of %d\n", scaling_steps(s), SCALING_TUNED_T);
     kit_cells_print(&tuned);
-    print_claims(c, scaling_claims(c, s));
+    kit_print_claims("published", c, scaling_claims(c, s));
     kit_cells_free(&zero);
     kit_cells_free(&tuned);
 }
@@ -366,7 +366,7 @@ static int scaling_save_csv(const settings *s, kit_error *why)
 }
 
 static int scaling_chart(kit_report *p, const settings *s, const char *file, const char *title,
-                         spread (*at)(const settings *, int, int), kit_error *why)
+                         kit_spread (*at)(const settings *, int, int), kit_error *why)
 {
     kit_chart c = chart_of(title, "length of the texts (logarithmic)", "bits per byte");
     const char *name[SCALINGS];
@@ -379,7 +379,7 @@ static int scaling_chart(kit_report *p, const settings *s, const char *file, con
     return report_lines(p, s, file, &c, name, SCALINGS, x, y, SCALING_LENGTHS, why);
 }
 
-static void scaling_show(kit_report *p, const settings *s, spread (*at)(const settings *, int, int))
+static void scaling_show(kit_report *p, const settings *s, kit_spread (*at)(const settings *, int, int))
 {
     kit_cells c = scaling_cells(s, at, 1);
     kit_cells_show(p, &c);
@@ -388,7 +388,7 @@ static void scaling_show(kit_report *p, const settings *s, spread (*at)(const se
 
 static int scaling_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[SCALING_CLAIMS];
+    kit_claim c[SCALING_CLAIMS];
     char measured[32];
     kit_say_count(measured, (size_t)text_bytes(s));
     kit_report_heading(p, "E4: rope stretched");
@@ -413,7 +413,7 @@ static int scaling_report(kit_report *p, const settings *s, kit_error *why)
     done = done
            && scaling_chart(p, s, "scaling_tuned.svg", "Fine-tuned on texts of 512",
                             scaling_tuned_at, why);
-    report_claims(p, c, scaling_claims(c, s));
+    kit_report_claims(p, "published", c, scaling_claims(c, s));
     return done && scaling_save_csv(s, why);
 }
 

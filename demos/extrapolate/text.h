@@ -35,11 +35,11 @@ static int text_run(const settings *s, kit_lab *lab, kit_error *why)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-static spread text_spread(const settings *s, int spec, int number)
+static kit_spread text_spread(const settings *s, int spec, int number)
 {
     double v[MOST_SEEDS] = { 0 };
     for (int k = 0; k < s->seeds; k++) v[k] = text_numbers(s, spec, k)[number];
-    return spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 /* mean over seeds at a length, texts side by side; NaN when the encoding was not run or cannot */
@@ -65,9 +65,9 @@ static double text_full_worse(const settings *s, const char *spec)
 
 enum { TEXT_CLAIMS = 9 };
 
-static claim text_claim_equal(const settings *s)
+static kit_claim text_claim_equal(const settings *s)
 {
-    claim c = claim_open("At the training length every encoding but `none` lies within 0.1 bits "
+    kit_claim c = kit_claim_open("At the training length every encoding but `none` lies within 0.1 bits "
                          "per byte.",
                          "perplexity 18.66 to 19.34 at 1,024: 0.05 bits per word (Press et al.)");
     double v[KIT_LIST_ROOM];
@@ -75,50 +75,50 @@ static claim text_claim_equal(const settings *s)
     for (int i = 0; i < text.specs; i++)
         if (strcmp(text.spec[i], "none")) v[n++] = text_spread(s, i, 0).mean;
     if (n == 0) return c;
-    spread all = spread_of(v, n);
-    c.verdict = judge(n > 1, all.high - all.low <= 0.1);
-    claim_ours(&c, "%.3f to %.3f bits per byte", all.low, all.high);
-    claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is still "
+    kit_spread all = kit_spread_of(v, n);
+    c.verdict = kit_judge(n > 1, all.high - all.low <= 0.1);
+    kit_claim_ours(&c, "%.3f to %.3f bits per byte", all.low, all.high);
+    kit_claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is still "
                      "behind: the gap is one of time, and closes with more steps.");
     return c;
 }
 
-static claim text_claim_alibi(const settings *s)
+static kit_claim text_claim_alibi(const settings *s)
 {
-    claim c = claim_open("`alibi` at 8 times the length is at most 0.05 worse than at 1x.",
+    kit_claim c = kit_claim_open("`alibi` at 8 times the length is at most 0.05 worse than at 1x.",
                          "perplexity 18.66 at 1x, 18.01 at 6x, 17.98 at 16x (Press et al.)");
     double worse = text_worse(s, "alibi", 1024);
-    c.verdict = judge(text_has("alibi"), worse <= 0.05);
-    claim_ours(&c, "%+.3f bits per byte", worse);
+    c.verdict = kit_judge(text_has("alibi"), worse <= 0.05);
+    kit_claim_ours(&c, "%+.3f bits per byte", worse);
     return c;
 }
 
-static claim text_claim_flat(const settings *s)
+static kit_claim text_claim_flat(const settings *s)
 {
-    claim c = claim_open("What `alibi` gains on longer texts is fewer bytes without a past: with "
+    kit_claim c = kit_claim_open("What `alibi` gains on longer texts is fewer bytes without a past: with "
                          "full context it is flat (within 0.05 from 128 to 512).",
                          "perplexity 17.98 at 1x, 18.28 at 4x, stride 1 (Press et al.)");
     double worse = text_full_worse(s, "alibi");
-    c.verdict = judge(text_has("alibi"), fabs(worse) <= 0.05);
-    claim_ours(&c, "%+.3f bits per byte", worse);
+    c.verdict = kit_judge(text_has("alibi"), fabs(worse) <= 0.05);
+    kit_claim_ours(&c, "%+.3f bits per byte", worse);
     return c;
 }
 
-static claim text_claim_sinusoidal(const settings *s)
+static kit_claim text_claim_sinusoidal(const settings *s)
 {
-    claim c = claim_open("`sinusoidal` at twice the length is at least 0.3 worse.",
+    kit_claim c = kit_claim_open("`sinusoidal` at twice the length is at least 0.3 worse.",
                          "perplexity 19.34 at 1x, 51.09 at 2x: 1.4 bits per word (Press et al.)");
     double worse = text_worse(s, "sinusoidal", 256);
-    c.verdict = judge_size(text_has("sinusoidal"), worse >= 0.3, worse >= 0.05);
-    claim_ours(&c, "%+.3f bits per byte", worse);
+    c.verdict = kit_judge_size(text_has("sinusoidal"), worse >= 0.3, worse >= 0.05);
+    kit_claim_ours(&c, "%+.3f bits per byte", worse);
     return c;
 }
 
 /* Compared by how much each is worse than at the training length: they do not start level. */
-static claim text_claim_rope(const settings *s)
+static kit_claim text_claim_rope(const settings *s)
 {
     static const int T[3] = { 256, 512, 1024 };
-    claim c = claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, 4 and 8 "
+    kit_claim c = kit_claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, 4 and 8 "
                          "times the length.",
                          "at 2x, in bits per word: -0.05, +0.69, +1.40 (Press et al.)");
     int between = 1, above = 1;
@@ -126,71 +126,71 @@ static claim text_claim_rope(const settings *s)
         above = above && text_worse(s, "rope", T[i]) > text_worse(s, "alibi", T[i]);
         between = between && text_worse(s, "rope", T[i]) < text_worse(s, "sinusoidal", T[i]);
     }
-    c.verdict = judge_size(text_has("rope") && text_has("alibi") && text_has("sinusoidal"),
+    c.verdict = kit_judge_size(text_has("rope") && text_has("alibi") && text_has("sinusoidal"),
                            above && between, above);
-    claim_ours(&c, "at 2x: alibi %+.3f, rope %+.3f, sinusoidal %+.3f", text_worse(s, "alibi", 256),
+    kit_claim_ours(&c, "at 2x: alibi %+.3f, rope %+.3f, sinusoidal %+.3f", text_worse(s, "alibi", 256),
                text_worse(s, "rope", 256), text_worse(s, "sinusoidal", 256));
     return c;
 }
 
-static claim text_claim_learned(void)
+static kit_claim text_claim_learned(void)
 {
-    claim c = claim_open("`learned` refuses texts longer than its table, and says so.",
+    kit_claim c = kit_claim_open("`learned` refuses texts longer than its table, and says so.",
                          "there is no row to add");
     posenc_config config = nano_config("learned", 1);
     kit_error why = { "" };
     int refuses = kit_reaches(&config, NANO_CONTEXT, &why);
     refuses = refuses && !kit_reaches(&config, 160, &why) && strstr(why.text, "128") != NULL;
-    c.verdict = judge(text_has("learned"), refuses);
-    claim_ours(&c, "%.150s", why.text);
+    c.verdict = kit_judge(text_has("learned"), refuses);
+    kit_claim_ours(&c, "%.150s", why.text);
     return c;
 }
 
-static claim text_claim_t5(const settings *s)
+static kit_claim text_claim_t5(const settings *s)
 {
-    claim c = claim_open("`t5` is no worse at 2x than at 1x.",
+    kit_claim c = kit_claim_open("`t5` is no worse at 2x than at 1x.",
                          "perplexity 18.80 at 1x, 18.34 at 2x, 21.76 at 6x (Press et al.)");
     double worse = text_worse(s, "t5", 256);
-    c.verdict = judge_size(text_has("t5"), worse <= 0, worse < text_worse(s, "rope", 256));
-    claim_ours(&c, "%+.3f at 2x, %+.3f at 8x", worse, text_worse(s, "t5", 1024));
-    claim_reason(&c, "All distances from about 113 on share the last bucket. In the published "
+    c.verdict = kit_judge_size(text_has("t5"), worse <= 0, worse < text_worse(s, "rope", 256));
+    kit_claim_ours(&c, "%+.3f at 2x, %+.3f at 8x", worse, text_worse(s, "t5", 1024));
+    kit_claim_reason(&c, "All distances from about 113 on share the last bucket. In the published "
                      "model, trained on 1,024, nearly every pair of words fell into it; in ours, "
                      "trained on 128, hardly any, so that what it holds beyond is a guess.");
     return c;
 }
 
-static claim text_claim_none(const settings *s)
+static kit_claim text_claim_none(const settings *s)
 {
-    claim c = claim_open(
+    kit_claim c = kit_claim_open(
         "Without an encoding texts of 2x lose more than with `alibi`, less than with `rope`.",
         "perplexity 14, 30, above 250 at 1.75x (1.3B model of code, Kazemnejad et al.)");
     double none = text_worse(s, "none", 256), low = text_worse(s, "alibi", 256);
     double high = text_worse(s, "rope", 256);
-    c.verdict = judge_size(text_has("none") && text_has("alibi") && text_has("rope"),
+    c.verdict = kit_judge_size(text_has("none") && text_has("alibi") && text_has("rope"),
                            none > low && none < high, none > low);
-    claim_ours(&c, "alibi %+.3f, none %+.3f, rope %+.3f", low, none, high);
-    claim_reason(&c, "What a model without an encoding knows of places it has to count out by "
+    kit_claim_ours(&c, "alibi %+.3f, none %+.3f, rope %+.3f", low, none, high);
+    kit_claim_reason(&c, "What a model without an encoding knows of places it has to count out by "
                      "itself, and what a small one learns of that in minutes ends with the length "
                      "it was trained on.");
     return c;
 }
 
-static claim text_claim_early(const settings *s)
+static kit_claim text_claim_early(const settings *s)
 {
-    claim c = claim_open("A quarter past its length `sinusoidal` has lost already, `rope` hardly: "
+    kit_claim c = kit_claim_open("A quarter past its length `sinusoidal` has lost already, `rope` hardly: "
                          "it gains until 1.5x at most.",
                          "they gain for 20 to 50 and for 100 to 200 words past 512 (Press et al.)");
     double sine = text_worse(s, "sinusoidal", 160), rope = text_worse(s, "rope", 160);
     c.verdict =
-        judge_size(text_has("sinusoidal") && text_has("rope"),
+        kit_judge_size(text_has("sinusoidal") && text_has("rope"),
                    sine > 0 && rope < sine && rope <= 0.02 && text_worse(s, "rope", 192) > rope,
                    sine > 0 && rope < sine);
-    claim_ours(&c, "at 160: sinusoidal %+.3f, rope %+.3f; rope at 192 %+.3f", sine, rope,
+    kit_claim_ours(&c, "at 160: sinusoidal %+.3f, rope %+.3f; rope at 192 %+.3f", sine, rope,
                text_worse(s, "rope", 192));
     return c;
 }
 
-static int text_claims(claim c[TEXT_CLAIMS], const settings *s)
+static int text_claims(kit_claim c[TEXT_CLAIMS], const settings *s)
 {
     int n = 0;
     c[n++] = text_claim_equal(s);
@@ -217,7 +217,7 @@ static kit_cells text_cells(const settings *s, const int *T, int n, int first, i
     for (int e = 0; e < text.specs; e++) {
         kit_cells_put(&c, e + 1, 0, "%.95s", text.spec[e]);
         for (int i = 0; i < n; i++) {
-            spread v = text_spread(s, e, first + i);
+            kit_spread v = text_spread(s, e, first + i);
             if (!(v.mean == v.mean)) continue;
             if (!spreads || s->seeds == 1) kit_cells_put(&c, e + 1, i + 1, "%.3f", v.mean);
             else kit_cells_put(&c, e + 1, i + 1, "%.3f (%.3f..%.3f)", v.mean, v.low, v.high);
@@ -228,14 +228,14 @@ static kit_cells text_cells(const settings *s, const int *T, int n, int first, i
 
 static void text_print(const settings *s)
 {
-    claim c[TEXT_CLAIMS];
+    kit_claim c[TEXT_CLAIMS];
     kit_cells side = text_cells(s, text_length, TEXT_LENGTHS, 0, 0);
     printf("\nE1: bits per byte of texts of so many bytes, trained on texts of %d (%s, mean of %d "
            "seed%s)\n",
            NANO_CONTEXT, s->corpus.name, s->seeds, s->seeds > 1 ? "s" : "");
     kit_cells_print(&side);
     kit_cells_free(&side);
-    print_claims(c, text_claims(c, s));
+    kit_print_claims("published", c, text_claims(c, s));
 }
 
 static void text_csv_rows(kit_text *t, const settings *s, const char *kind, const int *at, int n,
@@ -385,7 +385,7 @@ static void text_tell_setting(kit_report *p, const settings *s)
 
 static int text_report(kit_report *p, const settings *s, kit_error *why)
 {
-    claim c[TEXT_CLAIMS];
+    kit_claim c[TEXT_CLAIMS];
     kit_report_heading(p, "E1: beyond the training length");
     text_tell_setting(p, s);
     kit_cells side = text_cells(s, text_length, TEXT_LENGTHS, 0, 1);
@@ -397,7 +397,7 @@ static int text_report(kit_report *p, const settings *s, kit_error *why)
     kit_cells_show(p, &full);
     kit_report_unfold(p);
     text_tell_published(p, s);
-    report_claims(p, c, text_claims(c, s));
+    kit_report_claims(p, "published", c, text_claims(c, s));
     kit_cells_free(&side);
     kit_cells_free(&full);
     return done && text_save_csv(s, why);

@@ -175,7 +175,7 @@ static inline int lm__distance_measure_one(double *share, lm__distance_feed *f, 
     return 1;
 }
 
-static inline int lm__distance_measure(lm_lesson *l, kit_error *why)
+static inline int lm__distance_measure(kit_lesson *l, kit_error *why)
 {
     posenc_model *longer = kit_longer(l->how.model, NULL, LM_SEEK_MOST, LM_SEEK_BATCH, why);
     int good = longer != NULL;
@@ -208,7 +208,7 @@ static inline int lm__distance_ways(const lm_setup *s)
 
 static inline int lm__distance_trials(const lm_setup *s) { return lm__distance_ways(s) * s->seeds; }
 
-static inline void lm__distance_make(lm_lesson *l, const lm_setup *s, int trial)
+static inline void lm__distance_make(kit_lesson *l, const lm_setup *s, int trial)
 {
     static const char *const kind[3] = { "", "-four", "-cut" };
     int way = lm__distance_way(s, trial / s->seeds);
@@ -250,7 +250,7 @@ static inline double lm__distance_number(const lm_setup *s, int way, int k, int 
 }
 
 /* exact match, mean of the distances from .. to, over the seeds */
-static inline lm_spread lm__distance_exact(const lm_setup *s, int way, int from, int to)
+static inline kit_spread lm__distance_exact(const lm_setup *s, int way, int from, int to)
 {
     double v[LM_SEEDS] = { 0 };
     int n = 0;
@@ -260,7 +260,7 @@ static inline lm_spread lm__distance_exact(const lm_setup *s, int way, int from,
         n++;
     }
     for (int k = 0; k < s->seeds; k++) v[k] = n ? v[k] / n : NAN;
-    return lm_spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 static inline double lm__distance_at(const lm_setup *s, int way, int distance)
@@ -291,9 +291,9 @@ static inline int lm__distance_solved(const lm_setup *s, int from, int to)
     return 1;
 }
 
-static inline lm_claim lm__distance_claim_within(const lm_setup *s)
+static inline kit_claim lm__distance_claim_within(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("With aligned examples every encoding finds the key at distances up "
+    kit_claim c = kit_claim_open("With aligned examples every encoding finds the key at distances up "
                                "to 128 (exact match at least 0.9).",
                                "0.9 or more at 1x for a model trained on the task (the bar)");
     double least = HUGE_VAL;
@@ -304,16 +304,16 @@ static inline lm_claim lm__distance_claim_within(const lm_setup *s)
         if (!(share >= least)) who = way;
         least = lm_smaller(least, share);
     }
-    c.verdict = lm_judge(1, least >= 0.9, 0);
-    lm_claim_ours(&c, "the least: %s %.3f", lm_seek_way[who].name, least);
-    lm_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
+    c.verdict = kit_judge_size(1, least >= 0.9, 0);
+    kit_claim_ours(&c, "the least: %s %.3f", lm_seek_way[who].name, least);
+    kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
                         "says nothing about what happens beyond it.");
     return c;
 }
 
-static inline lm_claim lm__distance_claim_drop(const lm_setup *s)
+static inline kit_claim lm__distance_claim_drop(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("`rope`, `sinusoidal` and `learned` drop past 128: at 192 to 512 "
+    kit_claim c = kit_claim_open("`rope`, `sinusoidal` and `learned` drop past 128: at 192 to 512 "
                                "each has less than half of what it has within.",
                                "they drop (by their perplexity beyond the length, Press et al. "
                                "2022)");
@@ -323,35 +323,35 @@ static inline lm_claim lm__distance_claim_drop(const lm_setup *s)
         all = all && drops;
         any = any || drops;
     }
-    c.verdict = lm_judge(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_LEARNED), all, any);
-    lm_claim_ours(&c, "192 to 512: rope %.3f, sinusoidal %.3f, learned %.3f",
+    c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_LEARNED), all, any);
+    kit_claim_ours(&c, "192 to 512: rope %.3f, sinusoidal %.3f, learned %.3f",
                   lm__distance_beyond(s, LM_SEEK_ROPE), lm__distance_beyond(s, LM_SEEK_SINUSOIDAL),
                   lm__distance_beyond(s, LM_SEEK_LEARNED));
     return c;
 }
 
-static inline lm_claim lm__distance_claim_alibi(const lm_setup *s)
+static inline kit_claim lm__distance_claim_alibi(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("`alibi` falls with the distance, within the window already (128 "
+    kit_claim c = kit_claim_open("`alibi` falls with the distance, within the window already (128 "
                                "below 32), and does not break at its end (160 at least half of "
                                "128).",
                                "steep slopes cannot look far; no break at the training length");
     double near = lm__distance_at(s, LM_SEEK_ALIBI, 32);
     double end = lm__distance_at(s, LM_SEEK_ALIBI, 128);
     double past = lm__distance_at(s, LM_SEEK_ALIBI, 160);
-    c.verdict = lm_judge(lm__distance_solved(s, LM_SEEK_ALIBI, LM_SEEK_ALIBI),
+    c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_ALIBI, LM_SEEK_ALIBI),
                          end < near && past >= 0.5 * end && end > 0,
                          past >= 0.5 * end && end > 0);
-    lm_claim_ours(&c, "at 32: %.3f, 128: %.3f, 160: %.3f, 512: %.3f", near, end, past,
+    kit_claim_ours(&c, "at 32: %.3f, 128: %.3f, 160: %.3f, 512: %.3f", near, end, past,
                   lm__distance_at(s, LM_SEEK_ALIBI, 512));
-    lm_claim_reason(&c, "With three heads the gentlest slope is 1/256: over 128 places it takes "
+    kit_claim_reason(&c, "With three heads the gentlest slope is 1/256: over 128 places it takes "
                         "off half a unit, which a marked key outweighs.");
     return c;
 }
 
-static inline lm_claim lm__distance_claim_slow(const lm_setup *s)
+static inline kit_claim lm__distance_claim_slow(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("`t5`, `kerple` and `none` degrade slowest: at 192 to 512 each of "
+    kit_claim c = kit_claim_open("`t5`, `kerple` and `none` degrade slowest: at 192 to 512 each of "
                                "them is ahead of `rope`, `sinusoidal` and `learned`.",
                                "learned biases and no encoding go furthest (Kazemnejad et al. "
                                "2023, Chi et al. 2022)");
@@ -362,32 +362,32 @@ static inline lm_claim lm__distance_claim_slow(const lm_setup *s)
         slow = lm_smaller(slow, lm__distance_beyond(s, way));
         best = lm_larger(best, lm__distance_beyond(s, way));
     }
-    c.verdict = lm_judge(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_NONE), slow > fast,
+    c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_NONE), slow > fast,
                          best > fast);
-    lm_claim_ours(&c, "192 to 512: t5 %.3f, kerple %.3f, none %.3f; the best of the others %.3f",
+    kit_claim_ours(&c, "192 to 512: t5 %.3f, kerple %.3f, none %.3f; the best of the others %.3f",
                   lm__distance_beyond(s, LM_SEEK_T5), lm__distance_beyond(s, LM_SEEK_KERPLE),
                   lm__distance_beyond(s, LM_SEEK_NONE), fast);
     return c;
 }
 
-static inline lm_claim lm__distance_claim_cut(const lm_setup *s)
+static inline kit_claim lm__distance_claim_cut(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Cut anywhere, the largest distance is never learned: at 128 less "
+    kit_claim c = kit_claim_open("Cut anywhere, the largest distance is never learned: at 128 less "
                                "than 0.1, and at least 0.9 from the same examples aligned.",
                                "an example as long as the window is whole in 1 window of 135");
     double cut = lm__distance_at(s, LM_SEEK_CUT, 128);
     double whole = lm__distance_at(s, LM_SEEK_WHOLE, 128);
-    c.verdict = lm_judge(lm__distance_solved(s, LM_SEEK_WHOLE, LM_SEEK_WHOLE),
+    c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_WHOLE, LM_SEEK_WHOLE),
                          cut < 0.1 && whole >= 0.9, cut < whole - 0.2);
-    lm_claim_ours(&c, "cut %.3f, aligned %.3f", cut, whole);
-    lm_claim_reason(&c, "What a relative encoding learns about finding a key at 32 to 96 may carry "
+    kit_claim_ours(&c, "cut %.3f, aligned %.3f", cut, whole);
+    kit_claim_reason(&c, "What a relative encoding learns about finding a key at 32 to 96 may carry "
                         "it to 128, within which all distances between tokens are known.");
     return c;
 }
 
-static inline lm_claim lm__distance_claim_cost(const lm_setup *s)
+static inline kit_claim lm__distance_claim_cost(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Cutting costs most where examples are long: the loss of exact "
+    kit_claim c = kit_claim_open("Cutting costs most where examples are long: the loss of exact "
                                "answers at 96 and 128 is larger than that at 32 and 64.",
                                "whole in about 75, 50, 25 and 1 of 100 windows");
     double lost[2] = { 0, 0 };
@@ -395,13 +395,13 @@ static inline lm_claim lm__distance_claim_cost(const lm_setup *s)
         for (int k = 1; k <= 2; k++)
             lost[i] += (lm__distance_at(s, LM_SEEK_WHOLE, 64 * i + 32 * k)
                         - lm__distance_at(s, LM_SEEK_CUT, 64 * i + 32 * k)) / 2;
-    c.verdict = lm_judge(lm__distance_solved(s, LM_SEEK_WHOLE, LM_SEEK_WHOLE),
+    c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_WHOLE, LM_SEEK_WHOLE),
                          lost[1] > lost[0] + 0.05, lost[1] > 0.05);
-    lm_claim_ours(&c, "lost at 32 and 64: %.3f, at 96 and 128: %.3f", lost[0], lost[1]);
+    kit_claim_ours(&c, "lost at 32 and 64: %.3f, at 96 and 128: %.3f", lost[0], lost[1]);
     return c;
 }
 
-static inline int lm__distance_claims(lm_claim c[LM_SEEK_CLAIMS], const lm_setup *s)
+static inline int lm__distance_claims(kit_claim c[LM_SEEK_CLAIMS], const lm_setup *s)
 {
     int n = 0;
     c[n++] = lm__distance_claim_within(s);
@@ -435,13 +435,13 @@ static inline kit_cells lm__distance_cells(const lm_setup *s)
 
 static inline void lm__distance_print(const lm_setup *s)
 {
-    lm_claim c[LM_SEEK_CLAIMS];
+    kit_claim c[LM_SEEK_CLAIMS];
     kit_cells cells = lm__distance_cells(s);
     printf("\nE6: exact keys by distance, trained up to %d (%d seed%s)\n", LM_SEEK_NEAR, s->seeds,
            s->seeds > 1 ? "s" : "");
     kit_cells_print(&cells);
     kit_cells_free(&cells);
-    lm_print_claims(c, lm__distance_claims(c, s));
+    kit_print_claims("expected", c, lm__distance_claims(c, s));
 }
 
 static inline int lm__distance_save(const lm_setup *s, kit_error *why)
@@ -478,7 +478,7 @@ static inline int lm__distance_chart(kit_report *p, const lm_setup *s, const cha
     c.log_x = 2;
     c.percent = 1;
     c.y_high = 1;
-    return lm_report_lines(p, s, file, &c, name, count, x, y, LM_SEEK_DISTANCES, "", why);
+    return kit_report_lines(p, s->out, file, &c, name, count, x, y, LM_SEEK_DISTANCES, "", why);
 }
 
 static inline void lm__distance_tell(kit_report *p, const lm_setup *s)
@@ -497,7 +497,7 @@ static inline void lm__distance_tell(kit_report *p, const lm_setup *s)
 
 static inline int lm__distance_report(kit_report *p, const lm_setup *s, kit_error *why)
 {
-    lm_claim c[LM_SEEK_CLAIMS];
+    kit_claim c[LM_SEEK_CLAIMS];
     kit_cells cells = lm__distance_cells(s);
     kit_report_heading(p, lm_distance.title);
     lm__distance_tell(p, s);
@@ -513,7 +513,7 @@ static inline int lm__distance_report(kit_report *p, const lm_setup *s, kit_erro
                        "and all of the window, once aligned and once cut:");
     done = done
         && lm__distance_chart(p, s, "distance-cut.svg", "Aligned and cut", LM_SEEK_WHOLE, 2, why);
-    lm_report_claims(p, c, lm__distance_claims(c, s));
+    kit_report_claims(p, "expected", c, lm__distance_claims(c, s));
     return done && lm__distance_save(s, why);
 }
 

@@ -6,9 +6,8 @@
 #ifndef LM_LAB_H
 #define LM_LAB_H
 
-#include "kit/cells.h"
 #include "kit/csv.h"
-#include "kit/trial.h"
+#include "kit/study.h"
 
 enum { LM_WORDS, LM_SUMS, LM_DISTANCE, LM_STUDIES };
 
@@ -30,22 +29,11 @@ static inline int lm_steps_of(const lm_setup *s, int quick, int full)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-/* What is trained, how, and what is asked of it then: measure fills t.value. */
-typedef struct lm_lesson lm_lesson;
-struct lm_lesson {
-    kit_trial t;
-    kit_text line;                         /* t.settings                                          */
-    posenc_config config;
-    kit_training how;                      /* how.model: while it is trained and measured         */
-    int (*measure)(lm_lesson *l, kit_error *why);
-    void *feed;                            /* data of both, freed with the lesson                 */
-};
-
 typedef struct lm_study {
     const char *name, *title;              /* name: what --only calls it                          */
     int which, numbers;                    /* numbers: of each trial                              */
     int (*trials)(const lm_setup *s);
-    void (*make)(lm_lesson *l, const lm_setup *s, int trial);
+    void (*make)(kit_lesson *l, const lm_setup *s, int trial);
     void (*print)(const lm_setup *s);      /* its table, on stdout                                */
     int (*report)(kit_report *p, const lm_setup *s, kit_error *why);      /* section, CSV and SVG */
 } lm_study;
@@ -55,9 +43,9 @@ static inline double *lm_numbers(const lm_setup *s, const lm_study *e, int trial
     return s->value[e->which] + (size_t)trial * (size_t)e->numbers;
 }
 
-static inline lm_lesson lm_lesson_open(const lm_setup *s, const lm_study *e, int trial)
+static inline kit_lesson lm_lesson_open(const lm_setup *s, const lm_study *e, int trial)
 {
-    lm_lesson l;
+    kit_lesson l;
     memset(&l, 0, sizeof l);
     l.config.threads = s->threads;
     e->make(&l, s, trial);
@@ -68,34 +56,10 @@ static inline lm_lesson lm_lesson_open(const lm_setup *s, const lm_study *e, int
     return l;
 }
 
-static inline void lm_lesson_close(lm_lesson *l)
+static inline void lm_lesson_close(kit_lesson *l)
 {
     kit_text_free(&l->line);
     free(l->feed);
-}
-
-static inline int lm__lesson_learn(lm_lesson *l, kit_lab *lab, kit_error *why)
-{
-    posenc_error said;
-    if (posenc_model_create(&l->how.model, &l->config, &said) != POSENC_OK)
-        return kit_fail(why, "%s", said.text), FAILED;
-    int code = kit_trial_train(&l->t, lab, &l->how, why);
-    if (code == DONE && !l->measure(l, why)) code = FAILED;
-    if (code == DONE && kit_stopped()) code = STOPPED;
-    if (code == DONE && !kit_trial_save(&l->t, lab, why)) code = FAILED;
-    posenc_model_free(l->how.model);
-    return code;
-}
-
-/* Its numbers are read, or it is trained, measured and saved. DONE, FAILED or STOPPED. */
-static inline int lm_lesson_run(lm_lesson *l, kit_lab *lab, kit_error *why)
-{
-    long steps = l->how.steps * (l->how.weight ? l->how.weight : 1);
-    int known = kit_trial_read(&l->t, lab, why), code = known < 0 ? FAILED : DONE;
-    if (known == 1) lab->bar.skipped += steps;
-    if (known == 0) code = lm__lesson_learn(l, lab, why);
-    lab->before += steps;
-    return code;
 }
 
 static inline void lm_study_room(lm_setup *s, const lm_study *e)
@@ -108,7 +72,7 @@ static inline long lm_study_work(const lm_setup *s, const lm_study *e)
 {
     long work = 0;
     for (int i = 0; i < e->trials(s); i++) {
-        lm_lesson l = lm_lesson_open(s, e, i);
+        kit_lesson l = lm_lesson_open(s, e, i);
         work += l.how.steps * (l.how.weight ? l.how.weight : 1);
         lm_lesson_close(&l);
     }
@@ -120,7 +84,7 @@ static inline int lm_study_clear(const lm_setup *s, const lm_study *e, const kit
 {
     int good = 1;
     for (int i = 0; i < e->trials(s) && good; i++) {
-        lm_lesson l = lm_lesson_open(s, e, i);
+        kit_lesson l = lm_lesson_open(s, e, i);
         good = kit_trial_clear(&l.t, lab, why);
         lm_lesson_close(&l);
     }
@@ -131,119 +95,22 @@ static inline int lm_study_run(const lm_setup *s, const lm_study *e, kit_lab *la
 {
     int code = DONE;
     for (int i = 0; i < e->trials(s) && code == DONE; i++) {
-        lm_lesson l = lm_lesson_open(s, e, i);
-        code = lm_lesson_run(&l, lab, why);
+        kit_lesson l = lm_lesson_open(s, e, i);
+        code = kit_lesson_run(&l, lab, why);
         lm_lesson_close(&l);
     }
     return code;
-}
-
-/* ---- claims -------------------------------------------------------------------------------------
-   What is expected, what came out, and whether the two say the same. The rule stands in the code
-   before anything is measured; a figure that is not a number never passes. */
-
-typedef enum lm_verdict {
-    LM_NOT_MEASURED, LM_REPRODUCED, LM_DIFFERENT, LM_NOT_REPRODUCED, LM_VERDICTS
-} lm_verdict;
-
-typedef struct lm_claim {
-    char what[240], expected[200], ours[240];
-    lm_verdict verdict;
-    char reason[400];                      /* why, where it did not come out                      */
-} lm_claim;
-
-static inline const char *lm_verdict_word(lm_verdict v)
-{
-    static const char *const word[] = { "not measured", "reproduced", "different",
-                                        "not reproduced" };
-    return word[v];
-}
-
-/* direction: the same direction but another size is different, not refuted; 0: there is none */
-static inline lm_verdict lm_judge(int measured, int holds, int direction)
-{
-    return !measured ? LM_NOT_MEASURED : holds ? LM_REPRODUCED : direction ? LM_DIFFERENT
-                                                                           : LM_NOT_REPRODUCED;
-}
-
-static inline lm_claim lm_claim_open(const char *what, const char *expected)
-{
-    lm_claim c;
-    memset(&c, 0, sizeof c);
-    snprintf(c.what, sizeof c.what, "%s", what);
-    snprintf(c.expected, sizeof c.expected, "%s", expected);
-    return c;
-}
-
-KIT_FORMAT(2, 3) static inline void lm_claim_ours(lm_claim *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    if (c->verdict == LM_NOT_MEASURED) snprintf(c->ours, sizeof c->ours, "-");
-    else vsnprintf(c->ours, sizeof c->ours, format, args);
-    va_end(args);
-}
-
-static inline void lm_claim_reason(lm_claim *c, const char *reason)
-{
-    if (c->verdict == LM_NOT_REPRODUCED || c->verdict == LM_DIFFERENT)
-        snprintf(c->reason, sizeof c->reason, "%s", reason);
-}
-
-enum { LM_CLAIMS = 24 };
-static int lm_verdicts_told[LM_VERDICTS];  /* of all experiments in the report */
-
-/* as a table, and below it what is known about those that differ */
-static inline void lm_report_claims(kit_report *p, const lm_claim *c, int n)
-{
-    static const char *const head[4] = { "claim", "expected", "ours", "verdict" };
-    const char *cell[LM_CLAIMS * 4];
-    for (int i = 0; i < n; i++) {
-        cell[i * 4] = c[i].what;
-        cell[i * 4 + 1] = c[i].expected;
-        cell[i * 4 + 2] = c[i].ours;
-        cell[i * 4 + 3] = lm_verdict_word(c[i].verdict);
-        lm_verdicts_told[c[i].verdict]++;
-    }
-    kit_table table = { head, cell, n, 4, 0, NULL };
-    kit_report_table(p, &table);
-    for (int i = 0; i < n; i++)
-        if (*c[i].reason)
-            kit_report_text(p, "**%s: %s** %s", lm_verdict_word(c[i].verdict), c[i].what,
-                            c[i].reason);
-}
-
-static inline void lm_print_claims(const lm_claim *c, int n)
-{
-    for (int i = 0; i < n; i++)
-        printf("  %-14s %s\n                 expected: %s; ours: %s\n",
-               lm_verdict_word(c[i].verdict), c[i].what, c[i].expected, c[i].ours);
 }
 
 /* ---- figures over seeds ---------------------------------------------------------------------- */
 
 enum { LM_SEEDS = 20 };
 
-/* mean, lowest and highest; NaN stays NaN */
-typedef struct lm_spread { double mean, low, high; } lm_spread;
-
-static inline lm_spread lm_spread_of(const double *v, int n)
-{
-    lm_spread s = { 0, v[0], v[0] };
-    for (int i = 0; i < n; i++) {
-        s.mean += v[i] / n;
-        s.low = v[i] < s.low ? v[i] : s.low;
-        s.high = v[i] > s.high ? v[i] : s.high;
-    }
-    if (!(s.mean == s.mean)) s.low = s.high = s.mean;
-    return s;
-}
-
 /* the larger, the smaller; not a number when either is not */
 static inline double lm_larger(double a, double b) { return a >= b || a != a ? a : b; }
 static inline double lm_smaller(double a, double b) { return a <= b || a != a ? a : b; }
 
-static inline void lm_put_spread(kit_cells *c, int row, int col, lm_spread v, int seeds)
+static inline void lm_put_spread(kit_cells *c, int row, int col, kit_spread v, int seeds)
 {
     if (!(v.mean == v.mean)) kit_cells_put(c, row, col, "-");
     else if (seeds == 1) kit_cells_put(c, row, col, "%.3f", v.mean);
@@ -260,29 +127,6 @@ static inline kit_chart lm_chart_of(const char *title, const char *x_label, cons
     c.x_label = x_label;
     c.y_label = y_label;
     return c;
-}
-
-/* A line for each name, y (names, n) over x (n); "none" is grey, a line without numbers left out.
-   Saved as a file of its own and put into the report. */
-static inline int lm_report_lines(kit_report *p, const lm_setup *s, const char *file, kit_chart *c,
-                                  const char *const *name, int names, const double *x,
-                                  const double *y, int n, const char *caption, kit_error *why)
-{
-    kit_series *line = (kit_series *)kit_new((size_t)names, sizeof *line);
-    kit_text svg = { NULL, 0, 0 };
-    for (int i = 0; i < names; i++) {
-        kit_series one = { name[i], x, y + i * n, n, strcmp(name[i], "none") == 0 };
-        int numbers = 0;
-        for (int k = 0; k < n; k++) numbers += isfinite(one.y[k]) != 0;
-        if (numbers) line[c->count++] = one;
-    }
-    c->series = line;
-    kit_chart_svg(&svg, c);
-    int done = kit_save_in(s->out, file, &svg, why);
-    kit_report_svg(p, &svg, file, c->title, caption);
-    kit_text_free(&svg);
-    free(line);
-    return done;
 }
 
 /* shares from 0 to 1 in cells; the warmth begins at `low`, what guessing gets */

@@ -69,8 +69,8 @@ static inline int lm__results_open(lm_setup *s, const char *program, kit_error *
 static inline void lm__results_say(char *text, size_t room)
 {
     snprintf(text, room, "%d reproduced, %d different, %d not reproduced, %d not measured",
-             lm_verdicts_told[LM_REPRODUCED], lm_verdicts_told[LM_DIFFERENT],
-             lm_verdicts_told[LM_NOT_REPRODUCED], lm_verdicts_told[LM_NOT_MEASURED]);
+             kit_verdicts_told[KIT_REPRODUCED], kit_verdicts_told[KIT_DIFFERENT],
+             kit_verdicts_told[KIT_NOT_REPRODUCED], kit_verdicts_told[KIT_NOT_MEASURED]);
 }
 
 static inline void lm__results_tell_begin(kit_report *p, const lm_setup *s)
@@ -110,7 +110,7 @@ static inline int lm__results_report(const lm_setup *s, kit_error *why)
     kit_report p;
     kit_error ignored;
     int done = 1;
-    memset(lm_verdicts_told, 0, sizeof lm_verdicts_told);
+    memset(kit_verdicts_told, 0, sizeof kit_verdicts_told);
     kit_report_begin(&p, "Do encodings fail for the reasons people cite?");
     lm__results_tell_begin(&p, s);
     for (int i = 0; i < LM_STUDIES && done; i++)

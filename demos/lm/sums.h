@@ -214,7 +214,7 @@ static inline void lm__sums_ask(lm__sums_feed *f, posenc_batch *batch, int n, in
 }
 
 /* the share of exact answers of n digits, and of right tokens by place */
-static inline int lm__sums_measure_one(double *exact, double *place, lm_lesson *l, int n,
+static inline int lm__sums_measure_one(double *exact, double *place, kit_lesson *l, int n,
                                        kit_error *why)
 {
     lm__sums_feed *f = (lm__sums_feed *)l->feed;
@@ -234,7 +234,7 @@ static inline int lm__sums_measure_one(double *exact, double *place, lm_lesson *
     return 1;
 }
 
-static inline int lm__sums_measure(lm_lesson *l, kit_error *why)
+static inline int lm__sums_measure(kit_lesson *l, kit_error *why)
 {
     double *place = l->t.value + LM_SUM_LONG;
     for (int n = 1; n <= LM_SUM_LONG && !kit_stopped(); n++, place += LM_SUM_PLACES)
@@ -265,7 +265,7 @@ static inline int lm__sums_ways(const lm_setup *s)
 
 static inline int lm__sums_trials(const lm_setup *s) { return lm__sums_ways(s) * s->seeds; }
 
-static inline void lm__sums_make(lm_lesson *l, const lm_setup *s, int trial)
+static inline void lm__sums_make(kit_lesson *l, const lm_setup *s, int trial)
 {
     int way = lm__sums_way(s, trial / s->seeds);
     lm__sums_feed *f = (lm__sums_feed *)kit_new(1, sizeof *f);
@@ -308,13 +308,13 @@ static inline double lm__sums_number(const lm_setup *s, int way, int k, int i)
 }
 
 /* exact match of from .. to digits, over the seeds */
-static inline lm_spread lm__sums_exact(const lm_setup *s, int way, int from, int to)
+static inline kit_spread lm__sums_exact(const lm_setup *s, int way, int from, int to)
 {
     double v[LM_SEEDS] = { 0 };
     for (int k = 0; k < s->seeds; k++)
         for (int n = from; n <= to; n++)
             v[k] += lm__sums_number(s, way, k, n - 1) / (to - from + 1);
-    return lm_spread_of(v, s->seeds);
+    return kit_spread_of(v, s->seeds);
 }
 
 static inline double lm__sums_beyond(const lm_setup *s, int way)
@@ -327,7 +327,7 @@ static inline double lm__sums_place(const lm_setup *s, int way, int n, int place
     double v[LM_SEEDS] = { 0 };
     int i = LM_SUM_LONG + (n - 1) * LM_SUM_PLACES + place;
     for (int k = 0; k < s->seeds; k++) v[k] = lm__sums_number(s, way, k, i);
-    return lm_spread_of(v, s->seeds).mean;
+    return kit_spread_of(v, s->seeds).mean;
 }
 
 /* ---- claims: the rules stand here, before anything is measured ------------------------------- */
@@ -340,9 +340,9 @@ static inline int lm__sums_solved(const lm_setup *s, int way)
     return lm__sums_asked(s, way) && !(lm__sums_exact(s, way, 1, LM_SUM_SHORT).mean < 0.5);
 }
 
-static inline lm_claim lm__sums_claim_within(const lm_setup *s)
+static inline kit_claim lm__sums_claim_within(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Every encoding adds numbers of 1 to 5 digits that it was not "
+    kit_claim c = kit_claim_open("Every encoding adds numbers of 1 to 5 digits that it was not "
                                "trained on (exact match at least 0.9).",
                                "87 of 100 without an encoding, 100 with abacus, in length (a "
                                "replication with 10.6M parameters)");
@@ -354,16 +354,16 @@ static inline lm_claim lm__sums_claim_within(const lm_setup *s)
         if (!(share >= least)) who = way;
         least = lm_smaller(least, share);
     }
-    c.verdict = lm_judge(1, least >= 0.9, 0);
-    lm_claim_ours(&c, "the least: %s %.3f", lm_sum_way[who].name, least);
-    lm_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
+    c.verdict = kit_judge_size(1, least >= 0.9, 0);
+    kit_claim_ours(&c, "the least: %s %.3f", lm_sum_way[who].name, least);
+    kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
                         "says nothing about what happens beyond it.");
     return c;
 }
 
-static inline lm_claim lm__sums_claim_cliff(const lm_setup *s)
+static inline kit_claim lm__sums_claim_cliff(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Whoever counts tokens fails two digits past the training: at 7 "
+    kit_claim c = kit_claim_open("Whoever counts tokens fails two digits past the training: at 7 "
                                "digits each encoding but abacus that adds within its length is "
                                "right at most 1 time in 10.",
                                "0 one or two digits past, with every encoding that counts tokens "
@@ -378,44 +378,44 @@ static inline lm_claim lm__sums_claim_cliff(const lm_setup *s)
         most = lm_larger(most, share);
         most_far = lm_larger(most_far, lm__sums_exact(s, way, 10, 10).mean);
     }
-    c.verdict = lm_judge(solved > 0, most <= 0.1, most_far <= 0.1);
-    lm_claim_ours(&c, "at 7 digits the most is %s %.3f; at 10 digits the most is %.3f",
+    c.verdict = kit_judge_size(solved > 0, most <= 0.1, most_far <= 0.1);
+    kit_claim_ours(&c, "at 7 digits the most is %s %.3f; at 10 digits the most is %.3f",
                   lm_sum_way[who].name, most, most_far);
     return c;
 }
 
-static inline lm_claim lm__sums_claim_abacus(const lm_setup *s)
+static inline kit_claim lm__sums_claim_abacus(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Abacus with a drawn offset goes further: on 6 to 10 digits at "
+    kit_claim c = kit_claim_open("Abacus with a drawn offset goes further: on 6 to 10 digits at "
                                "least 0.1 more exact answers than any other.",
                                "20 to 100 digits: 0.93 (McLeish et al. 2024); small models 0.31, "
                                "or 0 (replications)");
     double abacus = lm__sums_beyond(s, LM_SUM_ABACUS), other = 0;
     for (int way = 0; way < LM_SUM_ABACUS; way++)
         if (lm__sums_asked(s, way)) other = lm_larger(other, lm__sums_beyond(s, way));
-    c.verdict = lm_judge(lm__sums_solved(s, LM_SUM_ABACUS), abacus >= other + 0.1, abacus > other);
-    lm_claim_ours(&c, "abacus %.3f, the best other %.3f", abacus, other);
-    lm_claim_reason(&c, "Numbers longer than any in training are a new thing even where each of "
+    c.verdict = kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS), abacus >= other + 0.1, abacus > other);
+    kit_claim_ours(&c, "abacus %.3f, the best other %.3f", abacus, other);
+    kit_claim_reason(&c, "Numbers longer than any in training are a new thing even where each of "
                         "their places is known: the published models saw numbers of 1 to 20 "
                         "digits, these of 1 to 5, from which less can be learned about length.");
     return c;
 }
 
-static inline lm_claim lm__sums_claim_seeds(const lm_setup *s)
+static inline kit_claim lm__sums_claim_seeds(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Seeds decide: the best run of abacus on 6 to 10 digits is at least "
+    kit_claim c = kit_claim_open("Seeds decide: the best run of abacus on 6 to 10 digits is at least "
                                "0.2 better than the mean.",
                                "mean 0.31, best 0.93 (replication, 3.4M parameters)");
-    lm_spread v = lm__sums_exact(s, LM_SUM_ABACUS, LM_SUM_SHORT + 1, LM_SUM_LONG);
-    c.verdict = lm_judge(s->seeds > 1 && lm__sums_solved(s, LM_SUM_ABACUS), v.high - v.mean >= 0.2,
+    kit_spread v = lm__sums_exact(s, LM_SUM_ABACUS, LM_SUM_SHORT + 1, LM_SUM_LONG);
+    c.verdict = kit_judge_size(s->seeds > 1 && lm__sums_solved(s, LM_SUM_ABACUS), v.high - v.mean >= 0.2,
                          v.high - v.mean >= 0.05);
-    lm_claim_ours(&c, "mean %.3f, lowest %.3f, best %.3f", v.mean, v.low, v.high);
+    kit_claim_ours(&c, "mean %.3f, lowest %.3f, best %.3f", v.mean, v.low, v.high);
     return c;
 }
 
-static inline lm_claim lm__sums_claim_places(const lm_setup *s)
+static inline kit_claim lm__sums_claim_places(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Where abacus errs in sums of 7 digits, it errs at the far end: "
+    kit_claim c = kit_claim_open("Where abacus errs in sums of 7 digits, it errs at the far end: "
                                "places 1 to 5 are right more often than those from 6 on.",
                                "each place by itself is known, the end of the number is not");
     double near = 0, far = 0;
@@ -423,12 +423,12 @@ static inline lm_claim lm__sums_claim_places(const lm_setup *s)
         near += lm__sums_place(s, LM_SUM_ABACUS, 7, i) / LM_SUM_SHORT;
     for (int i = LM_SUM_SHORT; i < 8; i++)
         far += lm__sums_place(s, LM_SUM_ABACUS, 7, i) / (8 - LM_SUM_SHORT);
-    c.verdict = lm_judge(lm__sums_solved(s, LM_SUM_ABACUS) && (near < 1 || far < 1), near > far, 0);
-    lm_claim_ours(&c, "places 1 to 5: %.3f, from 6 on: %.3f", near, far);
+    c.verdict = kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS) && (near < 1 || far < 1), near > far, 0);
+    kit_claim_ours(&c, "places 1 to 5: %.3f, from 6 on: %.3f", near, far);
     return c;
 }
 
-static inline int lm__sums_claims(lm_claim c[LM_SUM_CLAIMS], const lm_setup *s)
+static inline int lm__sums_claims(kit_claim c[LM_SUM_CLAIMS], const lm_setup *s)
 {
     int n = 0;
     c[n++] = lm__sums_claim_within(s);
@@ -450,7 +450,7 @@ static inline kit_cells lm__sums_cells(const lm_setup *s)
     for (int i = 0; i < 8; i++) kit_cells_put(&c, 0, i, "%s", head[i]);
     for (int row = 1; row < c.rows; row++) {
         int way = lm__sums_way(s, row - 1);
-        lm_spread beyond = lm__sums_exact(s, way, LM_SUM_SHORT + 1, LM_SUM_LONG);
+        kit_spread beyond = lm__sums_exact(s, way, LM_SUM_SHORT + 1, LM_SUM_LONG);
         kit_cells_put(&c, row, 0, "%s", lm_sum_way[way].name);
         lm_put_spread(&c, row, 1, lm__sums_exact(s, way, 1, LM_SUM_SHORT), s->seeds);
         for (int i = 0; i < 4; i++)
@@ -463,13 +463,13 @@ static inline kit_cells lm__sums_cells(const lm_setup *s)
 
 static inline void lm__sums_print(const lm_setup *s)
 {
-    lm_claim c[LM_SUM_CLAIMS];
+    kit_claim c[LM_SUM_CLAIMS];
     kit_cells cells = lm__sums_cells(s);
     printf("\nE5: exact sums by digits, trained on 1 to %d (%d seed%s)\n", LM_SUM_SHORT, s->seeds,
            s->seeds > 1 ? "s" : "");
     kit_cells_print(&cells);
     kit_cells_free(&cells);
-    lm_print_claims(c, lm__sums_claims(c, s));
+    kit_print_claims("expected", c, lm__sums_claims(c, s));
 }
 
 static inline int lm__sums_save(const lm_setup *s, kit_error *why)
@@ -508,7 +508,7 @@ static inline int lm__sums_chart(kit_report *p, const lm_setup *s, kit_error *wh
                               "exact answers");
     c.whole_x = c.percent = 1;
     c.y_high = 1;
-    return lm_report_lines(p, s, "sums.svg", &c, name, LM_SUM_WAYS, x, y, LM_SUM_LONG, "", why);
+    return kit_report_lines(p, s->out, "sums.svg", &c, name, LM_SUM_WAYS, x, y, LM_SUM_LONG, "", why);
 }
 
 static inline int lm__sums_heat(kit_report *p, const lm_setup *s, int way, kit_error *why)
@@ -564,14 +564,14 @@ static inline void lm__sums_tell(kit_report *p, const lm_setup *s)
 
 static inline int lm__sums_report(kit_report *p, const lm_setup *s, kit_error *why)
 {
-    lm_claim c[LM_SUM_CLAIMS];
+    kit_claim c[LM_SUM_CLAIMS];
     kit_cells cells = lm__sums_cells(s);
     kit_report_heading(p, lm_sums.title);
     lm__sums_tell(p, s);
     kit_cells_show(p, &cells);
     kit_cells_free(&cells);
     int done = lm__sums_chart(p, s, why) && lm__sums_heats(p, s, why);
-    lm_report_claims(p, c, lm__sums_claims(c, s));
+    kit_report_claims(p, "expected", c, lm__sums_claims(c, s));
     return done && lm__sums_save(s, why);
 }
 

@@ -186,7 +186,7 @@ static inline double lm__words_token_size(posenc_model *m, const kit_text *text)
     return sum / (double)text->size;
 }
 
-static inline int lm__words_measure(lm_lesson *l, kit_error *why)
+static inline int lm__words_measure(kit_lesson *l, kit_error *why)
 {
     lm__words_feed *f = (lm__words_feed *)l->feed;
     posenc_model *m = l->how.model;
@@ -200,7 +200,7 @@ static inline int lm__words_measure(lm_lesson *l, kit_error *why)
 
 static inline int lm__words_trials(const lm_setup *s) { return lm__words_models(s) * s->seeds; }
 
-static inline void lm__words_make(lm_lesson *l, const lm_setup *s, int trial)
+static inline void lm__words_make(kit_lesson *l, const lm_setup *s, int trial)
 {
     lm__words_model is = lm__words_model_of(s, trial / s->seeds);
     char slug[128];
@@ -235,12 +235,12 @@ static const lm_study lm_words = {
 /* ---- figures --------------------------------------------------------------------------------- */
 
 /* number i of a model over the seeds; NaN where it was not run */
-static inline lm_spread lm__words_spread(const lm_setup *s, int model, int i)
+static inline kit_spread lm__words_spread(const lm_setup *s, int model, int i)
 {
     double v[LM_SEEDS] = { NAN };
     for (int k = 0; k < s->seeds && model >= 0; k++)
         v[k] = lm_numbers(s, &lm_words, model * s->seeds + k)[i];
-    return lm_spread_of(v, model < 0 ? 1 : s->seeds);
+    return kit_spread_of(v, model < 0 ? 1 : s->seeds);
 }
 
 static inline double lm__words_bits(const lm_setup *s, const char *spec, int scaled)
@@ -298,135 +298,135 @@ static inline double lm__words_least_other(const lm_setup *s)
     return least;
 }
 
-static inline lm_claim lm__words_claim_best(const lm_setup *s)
+static inline kit_claim lm__words_claim_best(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Of the eight encodings of pos-enc-bench `sinusoidal` and `rope` "
+    kit_claim c = kit_claim_open("Of the eight encodings of pos-enc-bench `sinusoidal` and `rope` "
                                "are best and level: within 0.05 bits per byte, no other more than "
                                "0.01 below the better.",
                                "by theory: sinusoidal about as rope, and best");
     double sine = lm__words_bits(s, "sinusoidal", 1), rope = lm__words_bits(s, "rope", 1);
     double best = lm_smaller(sine, rope), other = lm__words_least_other(s);
-    c.verdict = lm_judge(sine == sine && rope == rope && other < HUGE_VAL,
+    c.verdict = kit_judge_size(sine == sine && rope == rope && other < HUGE_VAL,
                          fabs(sine - rope) <= 0.05 && other >= best - 0.01, other >= best - 0.01);
-    lm_claim_ours(&c, "sinusoidal %.3f, rope %.3f, the best other %.3f", sine, rope, other);
+    kit_claim_ours(&c, "sinusoidal %.3f, rope %.3f, the best other %.3f", sine, rope, other);
     return c;
 }
 
-static inline lm_claim lm__words_claim_sinonly(const lm_setup *s)
+static inline kit_claim lm__words_claim_sinonly(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("Within the training length `sinonly` is close to `sinusoidal`: at "
+    kit_claim c = kit_claim_open("Within the training length `sinonly` is close to `sinusoidal`: at "
                                "most 0.05 bits per byte worse.",
                                "by theory: close, in distribution");
     double sine = lm__words_bits(s, "sinusoidal", 1), only = lm__words_bits(s, "sinonly", 1);
-    c.verdict = lm_judge(sine == sine && lm__words_has(s, "sinonly"), only - sine <= 0.05,
+    c.verdict = kit_judge_size(sine == sine && lm__words_has(s, "sinonly"), only - sine <= 0.05,
                          only - sine <= 0.15);
-    lm_claim_ours(&c, "sinonly %.3f, sinusoidal %.3f", only, sine);
+    kit_claim_ours(&c, "sinonly %.3f, sinusoidal %.3f", only, sine);
     return c;
 }
 
-static inline lm_claim lm__words_claim_worse(const lm_setup *s)
+static inline kit_claim lm__words_claim_worse(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("`binary` and `decimal` are worse than `sinusoidal`, each by at "
+    kit_claim c = kit_claim_open("`binary` and `decimal` are worse than `sinusoidal`, each by at "
                                "least 0.02 bits per byte.",
                                "by theory: worse");
     double sine = lm__words_bits(s, "sinusoidal", 1);
     double binary = lm__words_bits(s, "binary", 1) - sine;
     double decimal = lm__words_bits(s, "decimal", 1) - sine;
-    c.verdict = lm_judge(binary == binary && decimal == decimal, binary >= 0.02 && decimal >= 0.02,
+    c.verdict = kit_judge_size(binary == binary && decimal == decimal, binary >= 0.02 && decimal >= 0.02,
                          binary > 0 && decimal > 0);
-    lm_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
+    kit_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
     return c;
 }
 
 /* a kink of at least 0.02 bits, and three times what rope has there */
-static inline lm_claim lm__words_claim_kinks(const lm_setup *s, const char *spec, const char *at,
+static inline kit_claim lm__words_claim_kinks(const lm_setup *s, const char *spec, const char *at,
                                              double (*kink)(const lm_setup *, const char *))
 {
     char what[240];
     snprintf(what, sizeof what,
              "`%s` has kinks at carries: the byte at %s costs at least 0.02 bits more than its "
              "neighbours, and 3 times what `rope` has there.", spec, at);
-    lm_claim c = lm_claim_open(what, "by theory: visible kinks at carries");
+    kit_claim c = kit_claim_open(what, "by theory: visible kinks at carries");
     double own = kink(s, spec), rope = kink(s, "rope");
-    c.verdict = lm_judge(own == own && rope == rope, own >= 0.02 && own >= 3 * fabs(rope),
+    c.verdict = kit_judge_size(own == own && rope == rope, own >= 0.02 && own >= 3 * fabs(rope),
                          own > fabs(rope));
-    lm_claim_ours(&c, "%s %+.3f, rope %+.3f bits", spec, own, rope);
+    kit_claim_ours(&c, "%s %+.3f, rope %+.3f bits", spec, own, rope);
     return c;
 }
 
-static inline lm_claim lm__words_claim_norm(const lm_setup *s)
+static inline kit_claim lm__words_claim_norm(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("A norm hurts: `binary_norm` and `decimal_norm` are each at least "
+    kit_claim c = kit_claim_open("A norm hurts: `binary_norm` and `decimal_norm` are each at least "
                                "0.01 bits per byte worse than `binary` and `decimal`.",
                                "by theory: a constant offset of 9.5 beside tokens of 1.9");
     double binary = lm__words_bits(s, "binary_norm", 1) - lm__words_bits(s, "binary", 1);
     double decimal = lm__words_bits(s, "decimal_norm", 1) - lm__words_bits(s, "decimal", 1);
-    c.verdict = lm_judge(binary == binary && decimal == decimal, binary >= 0.01 && decimal >= 0.01,
+    c.verdict = kit_judge_size(binary == binary && decimal == decimal, binary >= 0.01 && decimal >= 0.01,
                          binary > 0 && decimal > 0);
-    lm_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
-    lm_claim_reason(&c, "An offset that is the same everywhere can be learned away within a few "
+    kit_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
+    kit_claim_reason(&c, "An offset that is the same everywhere can be learned away within a few "
                         "steps, and -1 and 1 are twice as far apart as 0 and 1.");
     return c;
 }
 
-static inline lm_claim lm__words_claim_factor(const lm_setup *s)
+static inline kit_claim lm__words_claim_factor(const lm_setup *s)
 {
-    lm_claim c = lm_claim_open("`sinusoidal` needs the factor sqrt(d): without it at least 0.05 "
+    kit_claim c = kit_claim_open("`sinusoidal` needs the factor sqrt(d): without it at least 0.05 "
                                "bits per byte worse; `rope` does not (within 0.05).",
                                "pos-enc-bench added the factor against instability, to added "
                                "encodings only");
     double sine = lm__words_bits(s, "sinusoidal", 0) - lm__words_bits(s, "sinusoidal", 1);
     double rope = lm__words_bits(s, "rope", 0) - lm__words_bits(s, "rope", 1);
-    c.verdict = lm_judge(sine == sine && rope == rope, sine >= 0.05 && fabs(rope) <= 0.05,
+    c.verdict = kit_judge_size(sine == sine && rope == rope, sine >= 0.05 && fabs(rope) <= 0.05,
                          sine > fabs(rope));
-    lm_claim_ours(&c, "without: sinusoidal %+.3f, rope %+.3f", sine, rope);
+    kit_claim_ours(&c, "without: sinusoidal %+.3f, rope %+.3f", sine, rope);
     return c;
 }
 
 /* R^2 of each shift, least and largest */
-static inline lm_spread lm__words_shifts(const char *spec)
+static inline kit_spread lm__words_shifts(const char *spec)
 {
     lm_table_facts t;
     memset(&t, 0, sizeof t);
     for (int i = 0; i < LM_SHIFTS; i++) t.r2[i] = NAN;
     lm_table_measure(&t, spec);
-    return lm_spread_of(t.r2, LM_SHIFTS);
+    return kit_spread_of(t.r2, LM_SHIFTS);
 }
 
-static inline lm_claim lm__words_claim_linear(void)
+static inline kit_claim lm__words_claim_linear(void)
 {
-    lm_claim c = lm_claim_open("A shift of the position by 1, 4, 16 is linear for `sinusoidal` "
+    kit_claim c = kit_claim_open("A shift of the position by 1, 4, 16 is linear for `sinusoidal` "
                                "(R^2 at least 0.9999) and not for `binary` and `decimal` (each "
                                "below 0.99).",
                                "exactly 1; carries are not linear");
-    lm_spread sine = lm__words_shifts("sinusoidal"), binary = lm__words_shifts("binary");
-    lm_spread decimal = lm__words_shifts("decimal");
-    c.verdict = lm_judge(1, sine.low >= 0.9999 && binary.high < 0.99 && decimal.high < 0.99,
+    kit_spread sine = lm__words_shifts("sinusoidal"), binary = lm__words_shifts("binary");
+    kit_spread decimal = lm__words_shifts("decimal");
+    c.verdict = kit_judge_size(1, sine.low >= 0.9999 && binary.high < 0.99 && decimal.high < 0.99,
                          sine.low > binary.high && sine.low > decimal.high);
-    lm_claim_ours(&c, "sinusoidal %.5f or more; binary %.3f..%.3f, decimal %.3f..%.3f", sine.low,
+    kit_claim_ours(&c, "sinusoidal %.5f or more; binary %.3f..%.3f, decimal %.3f..%.3f", sine.low,
                   binary.low, binary.high, decimal.low, decimal.high);
     return c;
 }
 
-static inline lm_claim lm__words_claim_sines(void)
+static inline kit_claim lm__words_claim_sines(void)
 {
-    lm_claim c = lm_claim_open("Without the cosines a shift is not linear: for `sinonly` R^2 stays "
+    kit_claim c = kit_claim_open("Without the cosines a shift is not linear: for `sinonly` R^2 stays "
                                "below 0.99.",
                                "the missing cosine");
-    lm_spread v = lm__words_shifts("sinonly");
-    c.verdict = lm_judge(1, v.low < 0.99, v.low < 0.9999);
-    lm_claim_ours(&c, "R^2 %.5f to %.5f", v.low, v.high);
-    lm_claim_reason(&c, "Each sine alone lacks its cosine, but there are as many frequencies as "
+    kit_spread v = lm__words_shifts("sinonly");
+    c.verdict = kit_judge_size(1, v.low < 0.99, v.low < 0.9999);
+    kit_claim_ours(&c, "R^2 %.5f to %.5f", v.low, v.high);
+    kit_claim_reason(&c, "Each sine alone lacks its cosine, but there are as many frequencies as "
                         "channels, and over a stretch of positions the sines of its neighbours "
                         "add up to it.");
     return c;
 }
 
-static inline lm_claim lm__words_claim_rank(void)
+static inline kit_claim lm__words_claim_rank(void)
 {
     static const char *const spec[4] = { "binary", "binary_norm", "decimal", "decimal_norm" };
     static const int expected[4] = { 10, 11, 4, 5 };
-    lm_claim c = lm_claim_open("Tables of 1,024 positions have rank 10, 11 (`binary`, normed), 4, "
+    kit_claim c = kit_claim_open("Tables of 1,024 positions have rank 10, 11 (`binary`, normed), 4, "
                                "5 (`decimal`, normed), and `sinusoidal` more than all of them.",
                                "10, 10 and a constant, 4, 4 and a constant; high");
     lm_table_facts t, sine;
@@ -439,13 +439,13 @@ static inline lm_claim lm__words_claim_rank(void)
         rank[i] = t.rank[1];
         right = right && rank[i] == expected[i] && rank[i] < sine.rank[1];
     }
-    c.verdict = lm_judge(1, right, 0);
-    lm_claim_ours(&c, "%d, %d, %d, %d; sinusoidal %d", rank[0], rank[1], rank[2], rank[3],
+    c.verdict = kit_judge_size(1, right, 0);
+    kit_claim_ours(&c, "%d, %d, %d, %d; sinusoidal %d", rank[0], rank[1], rank[2], rank[3],
                   sine.rank[1]);
     return c;
 }
 
-static inline int lm__words_claims(lm_claim c[LM_WORDS_CLAIMS], const lm_setup *s)
+static inline int lm__words_claims(kit_claim c[LM_WORDS_CLAIMS], const lm_setup *s)
 {
     int n = 0;
     c[n++] = lm__words_claim_linear();
@@ -544,7 +544,7 @@ static inline kit_cells lm__words_kink_cells(const lm_setup *s)
 
 static inline void lm__words_print(const lm_setup *s)
 {
-    lm_claim c[LM_WORDS_CLAIMS];
+    kit_claim c[LM_WORDS_CLAIMS];
     kit_cells theory = lm__words_theory_cells(s), cells = lm__words_cells(s);
     kit_cells kinks = lm__words_kink_cells(s);
     printf("\nE7: tables of positions, %d channels\n", LM_WORDS_C);
@@ -557,7 +557,7 @@ static inline void lm__words_print(const lm_setup *s)
     kit_cells_free(&kinks);
     kit_cells_free(&theory);
     kit_cells_free(&cells);
-    lm_print_claims(c, lm__words_claims(c, s));
+    kit_print_claims("expected", c, lm__words_claims(c, s));
 }
 
 static inline int lm__words_save_bits(const lm_setup *s, kit_error *why)
@@ -635,7 +635,7 @@ static inline int lm__words_chart(kit_report *p, const lm_setup *s, const char *
     kit_chart c = lm_chart_of(title, "place in the text", "bits / 1,000 more than rope");
     c.level_name = "rope";
     c.level_left = 1;
-    return lm_report_lines(p, s, file, &c, spec, n, x, y, PLACES, "", why);
+    return kit_report_lines(p, s->out, file, &c, spec, n, x, y, PLACES, "", why);
 }
 
 static inline int lm__words_charts(kit_report *p, const lm_setup *s, kit_error *why)
@@ -698,7 +698,7 @@ static inline void lm__words_tell_tables(kit_report *p, const lm_setup *s)
 
 static inline int lm__words_report(kit_report *p, const lm_setup *s, kit_error *why)
 {
-    lm_claim c[LM_WORDS_CLAIMS];
+    kit_claim c[LM_WORDS_CLAIMS];
     kit_cells cells = lm__words_cells(s), kinks = lm__words_kink_cells(s);
     kit_report_heading(p, lm_words.title);
     lm__words_tell(p, s);
@@ -712,7 +712,7 @@ static inline int lm__words_report(kit_report *p, const lm_setup *s, kit_error *
     kit_cells_free(&cells);
     kit_cells_free(&kinks);
     int done = lm__words_charts(p, s, why);
-    lm_report_claims(p, c, lm__words_claims(c, s));
+    kit_report_claims(p, "expected", c, lm__words_claims(c, s));
     return done && lm__words_save_bits(s, why) && lm__words_save_places(s, why)
         && lm__words_save_tables(s, why);
 }
