@@ -245,20 +245,20 @@ static kit_claim copy_claim_order(const settings *s, int kind)
              p[4]);
     kit_claim c = kit_claim_open(what, published);
     c.verdict = kit_judge_size(copy_done(s, kind, 0), best > alibi && alibi > least && least < 0.1,
-                           best > least && least < 0.1);
-    kit_claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5, alibi,
-               rope, sine);
-    kit_claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run finds "
-                     "depends on the seed (see lowest and highest), and an order among means of so "
-                     "few is loose.");
+                               best > least && least < 0.1);
+    kit_claim_ours(&c, "none %.3f, t5 %.3f, alibi %.3f, rope %.3f, sinusoidal %.3f", none, t5,
+                   alibi, rope, sine);
+    kit_claim_reason(&c, "A small model trained for a minute: which of the ways to do it a run "
+                         "finds depends on the seed (see lowest and highest), and an order among "
+                         "means of so few is loose.");
     return c;
 }
 
 static kit_claim copy_claim_within(const settings *s)
 {
-    kit_claim c = kit_claim_open("Every encoding solves every task on lengths 1 to 20, on texts it was not "
-                         "trained on (exact match at least 0.9).",
-                         "about 0.99 up to 20 (rsc)");
+    kit_claim c = kit_claim_open("Every encoding solves every task on lengths 1 to 20, on texts it "
+                                 "was not trained on (exact match at least 0.9).",
+                                 "about 0.99 up to 20 (rsc)");
     double least = HUGE_VAL;
     for (int kind = 0; kind < COPY_KINDS; kind++)
         for (int way = 0; way < COPY_KNOWN; way++) {
@@ -267,29 +267,30 @@ static kit_claim copy_claim_within(const settings *s)
         }
     c.verdict = kit_judge(1, least >= 0.9);
     kit_claim_ours(&c, "the worst mean of a task and an encoding is %.3f", least);
-    kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length says "
-                     "nothing about what happens beyond it.");
+    kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
+                         "says nothing about what happens beyond it.");
     return c;
 }
 
 static kit_claim copy_claim_cliff(const settings *s)
 {
-    kit_claim c = kit_claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` break down "
-                         "at once (below 0.1), `none` does not (above 0.9).",
-                         "rope 0.004, sinusoidal 0, none about 0.99");
+    kit_claim c = kit_claim_open("rsc at 21, one more than ever seen: `rope` and `sinusoidal` "
+                                 "break down at once (below 0.1), `none` does not (above 0.9).",
+                                 "rope 0.004, sinusoidal 0, none about 0.99");
     double none = copy_spread(s, COPY_RSC, WAY_NONE, 21, 21).mean;
     double rope = copy_spread(s, COPY_RSC, WAY_ROPE, 21, 21).mean;
     double sine = copy_spread(s, COPY_RSC, WAY_SINE, 21, 21).mean;
-    c.verdict = kit_judge_size(1, rope < 0.1 && sine < 0.1 && none > 0.9, rope < none && sine < none);
+    c.verdict =
+        kit_judge_size(1, rope < 0.1 && sine < 0.1 && none > 0.9, rope < none && sine < none);
     kit_claim_ours(&c, "rope %.3f, sinusoidal %.3f, none %.3f", rope, sine, none);
     return c;
 }
 
 static kit_claim copy_claim_drawn(const settings *s)
 {
-    kit_claim c = kit_claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on the "
-                         "mean of rsc and rdc each gains at least 0.12.",
-                         "+0.12, mean of 15 other tasks (Ruoss et al. 2023)");
+    kit_claim c = kit_claim_open("Drawn places carry `rope` and `sinusoidal` beyond the length: on "
+                                 "the mean of rsc and rdc each gains at least 0.12.",
+                                 "+0.12, mean of 15 other tasks (Ruoss et al. 2023)");
     double gain[2] = { 0, 0 };
     for (int i = 0; i < 2; i++)
         for (int kind = COPY_RSC; kind <= COPY_RDC; kind++)
@@ -298,8 +299,8 @@ static kit_claim copy_claim_drawn(const settings *s)
     c.verdict = kit_judge_size(copy_done(s, COPY_RSC, WAY_ROPE_DRAWN),
                            gain[0] >= 0.12 && gain[1] >= 0.12, gain[0] > 0.02 || gain[1] > 0.02);
     kit_claim_ours(&c, "rope %+.3f, sinusoidal %+.3f", gain[0], gain[1]);
-    kit_claim_reason(&c, "Gaps between places differ from text to text, so that a model has to learn "
-                     "order instead of distance, and that takes longer than these runs.");
+    kit_claim_reason(&c, "Gaps between places differ from text to text, so that a model has to "
+                         "learn order instead of distance, and that takes longer than these runs.");
     return c;
 }
 

@@ -197,20 +197,21 @@ static double long_growth(const settings *s, int kind)
 static int long_claims(kit_claim c[LONG_CLAIMS], const settings *s)
 {
     int whole = long_whole(s), last = long_lengths(s) - 1, alibi = text_find("alibi");
-    c[0] = kit_claim_open("Tiled attention needs memory in proportion to T: twice the text, at most "
-                      "2.05 times the bytes, whatever the encoding.",
-                      "linear in T (Dao et al. 2022)");
+    c[0] = kit_claim_open("Tiled attention needs memory in proportion to T: twice the text, at "
+                          "most 2.05 times the bytes, whatever the encoding.",
+                          "linear in T (Dao et al. 2022)");
     c[0].verdict = kit_judge(whole >= 0, long_growth(s, LONG_MEMORY) <= 2.05);
     kit_claim_ours(&c[0], "%.2f times from %d to %d", long_growth(s, LONG_MEMORY),
-               long_length[last - 1], long_length[last]);
+                   long_length[last - 1], long_length[last]);
     c[1] = kit_claim_open("Time still grows faster than T: more than 2.5 times for twice the text.",
-                      "quadratic in T (Vaswani et al. 2017)");
+                          "quadratic in T (Vaswani et al. 2017)");
     double slower = long_growth(s, LONG_SECONDS);
     c[1].verdict = kit_judge_size(whole >= 0, slower > 2.5, slower > 2);
-    kit_claim_ours(&c[1], "%.2f times from %d to %d", slower, long_length[last - 1], long_length[last]);
-    c[2] = kit_claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length as "
-                      "well as those of 4 times (0.05).",
-                      "perplexity 17.97 at 10x, 17.98 at 16x (Press et al.)");
+    kit_claim_ours(&c[1], "%.2f times from %d to %d", slower, long_length[last - 1],
+                   long_length[last]);
+    c[2] = kit_claim_open("`alibi` reads texts of 64 times (quick: 32 times) the training length "
+                          "as well as those of 4 times (0.05).",
+                          "perplexity 17.97 at 10x, 17.98 at 16x (Press et al.)");
     double worse = alibi < 0 ? NAN : long_at(alibi, LONG_BITS, last) - long_at(alibi, LONG_BITS, 0);
     c[2].verdict = kit_judge(alibi >= 0, worse <= 0.05);
     kit_claim_ours(&c[2], "%+.3f bits per byte", worse);

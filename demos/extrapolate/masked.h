@@ -227,65 +227,82 @@ enum { MASK_CLAIMS = 5 };
 
 static kit_claim mask_claim_masked(const settings *s)
 {
-    kit_claim c = kit_claim_open("Looking both ways, `none` is at least 1 nat worse than `learned`.",
-                         "perplexity 147.18 beside 4.06: +3.59 nats a word");
+    kit_claim c =
+        kit_claim_open("Looking both ways, `none` is at least 1 nat worse than `learned`.", "perple"
+                                                                                            "xity "
+                                                                                            "147."
+                                                                                            "18 "
+                                                                                            "beside"
+                                                                                            " 4.06:"
+                                                                                            " +3."
+                                                                                            "59 "
+                                                                                            "nats "
+                                                                                            "a "
+                                                                                            "word");
     double worse = mask_worse(s, MASK_NONE, 1);
     c.verdict = kit_judge_size(!s->quick, worse >= 1, worse >= 0.1);
     kit_claim_ours(&c, "%+.3f nats a byte", worse);
-    kit_claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` has "
-                     "not been trained long enough to get a nat below that.");
+    kit_claim_reason(&c, "`none` cannot fall below what the frequencies of bytes tell; `learned` "
+                         "has not been trained long enough to get a nat below that.");
     return c;
 }
 
 static kit_claim mask_claim_causal(const settings *s)
 {
-    kit_claim c = kit_claim_open("Looking back only, `none` is within 0.15 nats of `learned`.",
-                         "perplexity 20.97 beside 20.42: +0.03 nats a word");
+    kit_claim c =
+        kit_claim_open("Looking back only, `none` is within 0.15 nats of `learned`.", "perplexity "
+                                                                                      "20.97 "
+                                                                                      "beside "
+                                                                                      "20.42: "
+                                                                                      "+0.03 nats "
+                                                                                      "a word");
     double worse = mask_worse(s, MASK_NONE, 0);
     c.verdict = kit_judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1));
     kit_claim_ours(&c, "%+.3f nats a byte", worse);
-    kit_claim_reason(&c, "A causal model without an encoding has to learn to count first, and a small "
-                     "one trained for minutes is still at it.");
+    kit_claim_reason(&c, "A causal model without an encoding has to learn to count first, and a "
+                         "small one trained for minutes is still at it.");
     return c;
 }
 
 static kit_claim mask_claim_sinusoidal(const settings *s)
 {
-    kit_claim c =
-        kit_claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within 0.15 nats).",
-                   "perplexity 4.07 beside 4.06");
+    kit_claim c = kit_claim_open("Looking both ways, `sinusoidal` is as good as `learned` (within "
+                                 "0.15 nats).",
+                                 "perplexity 4.07 beside 4.06");
     double worse = mask_worse(s, MASK_SINE, 1);
-    c.verdict = kit_judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
+    c.verdict =
+        kit_judge_size(!s->quick, fabs(worse) <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
     kit_claim_ours(&c, "%+.3f nats a byte", worse);
-    kit_claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short as "
-                     "these that moment decides the figure (see the course of the loss).");
+    kit_claim_reason(&c, "Which neighbour is which has to be found out first, and in runs as short "
+                         "as these that moment decides the figure (see the course of the loss).");
     return c;
 }
 
 static kit_claim mask_claim_alibi(const settings *s)
 {
-    kit_claim c = kit_claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 nats, or "
-                         "better).",
-                         "perplexity 4.00 beside 4.06");
+    kit_claim c = kit_claim_open("Looking both ways, `alibi` is as good as `learned` (within 0.15 "
+                                 "nats, or better).",
+                                 "perplexity 4.00 beside 4.06");
     double worse = mask_worse(s, MASK_ALIBI, 1);
     c.verdict = kit_judge_size(!s->quick, worse <= 0.15, worse < mask_worse(s, MASK_NONE, 1) / 2);
     kit_claim_ours(&c, "%+.3f nats a byte", worse);
-    kit_claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands and "
-                     "not whether before or behind, which matters more for letters than for "
-                     "words.");
+    kit_claim_reason(&c, "Our penalty is the same on both sides: it tells how far a byte stands "
+                         "and not whether before or behind, which matters more for letters than "
+                         "for words.");
     return c;
 }
 
 static kit_claim mask_claim_rope(const settings *s)
 {
-    kit_claim c =
-        kit_claim_open("The same beside `rope`: looking both ways, `none` is at least 1 nat worse.",
-                   "`rope` is not in the paper");
+    kit_claim c = kit_claim_open("The same beside `rope`: looking both ways, `none` is at least 1 "
+                                 "nat worse.",
+                                 "`rope` is not in the paper");
     double worse = mask_behind(s, MASK_NONE, MASK_ROPE, 1);
     c.verdict = kit_judge_size(1, worse >= 1, worse >= 0.1);
     kit_claim_ours(&c, "%+.3f nats a byte; looking back only %+.3f", worse,
-               mask_behind(s, MASK_NONE, MASK_ROPE, 0));
-    kit_claim_reason(&c, "`rope` has not been trained long enough to get a nat below a bag of bytes.");
+                   mask_behind(s, MASK_NONE, MASK_ROPE, 0));
+    kit_claim_reason(&c, "`rope` has not been trained long enough to get a nat below a bag of "
+                         "bytes.");
     return c;
 }
 

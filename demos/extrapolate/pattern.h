@@ -215,9 +215,10 @@ enum { GAP_CLAIMS = 6 };
 
 static kit_claim gap_claim_chance(const settings *s)
 {
-    kit_claim c = kit_claim_open("Looking both ways, `none` only guesses: within 0.06 of one in three at "
-                         "every length.",
-                         "permutation-equivariant (a theorem; Haviv et al. 2022 measure it)");
+    kit_claim c = kit_claim_open("Looking both ways, `none` only guesses: within 0.06 of one in "
+                                 "three at every length.",
+                                 "permutation-equivariant (a theorem; Haviv et al. 2022 measure "
+                                 "it)");
     int holds = 1;
     for (int i = 0; i < GAP_LENGTHS; i++)
         holds = holds && fabs(gap_spread(s, GAP_NONE, i).mean - 1 / 3.0) <= 0.06;
@@ -228,8 +229,10 @@ static kit_claim gap_claim_chance(const settings *s)
 
 static kit_claim gap_claim_alibi(const settings *s)
 {
-    kit_claim c = kit_claim_open("`alibi` at 512 is within 0.03 of what it is at 32.",
-                         "built for it (Press et al. 2022)");
+    kit_claim c = kit_claim_open("`alibi` at 512 is within 0.03 of what it is at 32.", "built for "
+                                                                                       "it (Press "
+                                                                                       "et al. "
+                                                                                       "2022)");
     c.verdict = kit_judge(1, fabs(gap_far(s, GAP_ALIBI) - gap_near(s, GAP_ALIBI)) <= 0.03
                          && gap_near(s, GAP_ALIBI) > 0.5);
     kit_claim_ours(&c, "%.3f at 32, %.3f at 512", gap_near(s, GAP_ALIBI), gap_far(s, GAP_ALIBI));
@@ -239,49 +242,84 @@ static kit_claim gap_claim_alibi(const settings *s)
 
 static kit_claim gap_claim_sinusoidal(const settings *s)
 {
-    kit_claim c = kit_claim_open("`sinusoidal` loses at least a third of its lead over chance by 64.",
-                         "fails from the first places it never saw (Press et al. 2022)");
+    kit_claim c =
+        kit_claim_open("`sinusoidal` loses at least a third of its lead over chance by 64.", "fails"
+                                                                                             " from"
+                                                                                             " the "
+                                                                                             "first"
+                                                                                             " plac"
+                                                                                             "es "
+                                                                                             "it "
+                                                                                             "never"
+                                                                                             " saw "
+                                                                                             "(Pres"
+                                                                                             "s et "
+                                                                                             "al. "
+                                                                                             "2022"
+                                                                                             ")");
     double lead = gap_near(s, GAP_SINE) - 1 / 3.0, left = gap_spread(s, GAP_SINE, 1).mean - 1 / 3.0;
     c.verdict = kit_judge_size(1, lead > 0.1 && left <= lead * 2 / 3, lead > 0.1 && left < lead);
     kit_claim_ours(&c, "%.3f at 32, %.3f at 64, %.3f at 512", lead + 1 / 3.0, left + 1 / 3.0,
-               gap_far(s, GAP_SINE));
+                   gap_far(s, GAP_SINE));
     kit_claim_reason(&c, "It has to have learned the task at 32 before it can lose it.");
     return c;
 }
 
 static kit_claim gap_claim_rope(const settings *s)
 {
-    kit_claim c = kit_claim_open("`rope` goes on further than `sinusoidal` (at 512, by 0.1).",
-                         "perplexity at 2x: rotary 31, sinusoidal 51 (Press et al. 2022)");
+    kit_claim c = kit_claim_open("`rope` goes on further than `sinusoidal` (at 512, by 0.1).", "per"
+                                                                                               "ple"
+                                                                                               "xit"
+                                                                                               "y "
+                                                                                               "at "
+                                                                                               "2x:"
+                                                                                               " ro"
+                                                                                               "tar"
+                                                                                               "y "
+                                                                                               "31,"
+                                                                                               " si"
+                                                                                               "nus"
+                                                                                               "oid"
+                                                                                               "al "
+                                                                                               "51 "
+                                                                                               "(Pr"
+                                                                                               "ess"
+                                                                                               " et"
+                                                                                               " al"
+                                                                                               ". "
+                                                                                               "202"
+                                                                                               "2"
+                                                                                               ")");
     c.verdict = kit_judge(1, gap_far(s, GAP_ROPE) >= gap_far(s, GAP_SINE) + 0.1);
     kit_claim_ours(&c, "at 512: rope %.3f, sinusoidal %.3f", gap_far(s, GAP_ROPE),
-               gap_far(s, GAP_SINE));
+                   gap_far(s, GAP_SINE));
     return c;
 }
 
 static kit_claim gap_claim_clip(const settings *s)
 {
-    kit_claim c =
-        kit_claim_open("A table of distances goes on if its last row was trained: `relative` clipped "
-                   "at 16 stays within 0.03 from 32 to 512, clipped at 128 it does not.",
-                   "clipping at k is meant for this (Shaw et al. 2018)");
+    kit_claim c = kit_claim_open("A table of distances goes on if its last row was trained: "
+                                 "`relative` clipped at 16 stays within 0.03 from 32 to 512, "
+                                 "clipped at 128 it does not.",
+                                 "clipping at k is meant for this (Shaw et al. 2018)");
     double kept = gap_far(s, GAP_RELATIVE_16) - gap_near(s, GAP_RELATIVE_16);
     double lost = gap_far(s, GAP_RELATIVE) - gap_near(s, GAP_RELATIVE);
-    c.verdict = kit_judge_size(1, gap_near(s, GAP_RELATIVE_16) > 0.5 && kept >= -0.03 && lost < -0.03,
+    c.verdict =
+        kit_judge_size(1, gap_near(s, GAP_RELATIVE_16) > 0.5 && kept >= -0.03 && lost < -0.03,
                            kept > lost);
     kit_claim_ours(&c, "from 32 to 512: clipped at 16 %+.3f, at 128 %+.3f", kept, lost);
-    kit_claim_reason(&c, "A head that spreads its attention over a text reads less of each token in a "
-                     "longer one. Runs that did not learn to point sharply at 32 lose by that, "
-                     "whatever the table says.");
+    kit_claim_reason(&c, "A head that spreads its attention over a text reads less of each token "
+                         "in a longer one. Runs that did not learn to point sharply at 32 lose by "
+                         "that, whatever the table says.");
     return c;
 }
 
 static kit_claim gap_claim_mean(const settings *s)
 {
-    kit_claim c =
-        kit_claim_open("Asked by the mean over all places, `t5:distance=32` loses 0.2 or more from 32 "
-                   "to 512, asked at the pairs less than 0.1: it is the mean that does not go on.",
-                   "none: a question of ours");
+    kit_claim c = kit_claim_open("Asked by the mean over all places, `t5:distance=32` loses 0.2 or "
+                                 "more from 32 to 512, asked at the pairs less than 0.1: it is the "
+                                 "mean that does not go on.",
+                                 "none: a question of ours");
     double mean = gap_far(s, GAP_T5_MEAN) - gap_near(s, GAP_T5_MEAN);
     double pairs = gap_far(s, GAP_T5_32) - gap_near(s, GAP_T5_32);
     c.verdict = kit_judge(gap_done(s, GAP_T5_MEAN), mean <= -0.2 && pairs > -0.1);

@@ -211,23 +211,38 @@ enum { SCALING_CLAIMS = 8 };
 
 static kit_claim scaling_claim_any(const settings *s)
 {
-    kit_claim c = kit_claim_open("Every scaling beats none at 4 times the length, without retraining.",
-                         "so for each (Chen et al., bloc97, Peng et al. 2023)");
+    kit_claim c =
+        kit_claim_open("Every scaling beats none at 4 times the length, without retraining.", "so "
+                                                                                              "for "
+                                                                                              "each"
+                                                                                              " ("
+                                                                                              "Chen"
+                                                                                              " et "
+                                                                                              "al.,"
+                                                                                              " blo"
+                                                                                              "c97,"
+                                                                                              " Pen"
+                                                                                              "g "
+                                                                                              "et "
+                                                                                              "al. "
+                                                                                              "2023"
+                                                                                              ")");
     double none = scaling_zero_at(s, SCALED_NONE, AT_4X).mean;
     int beats = 0;
     for (int r = 1; r < SCALINGS; r++) beats += scaling_zero_at(s, r, AT_4X).mean < none;
     c.verdict = kit_judge_size(1, beats == SCALINGS - 1, beats > 0);
     kit_claim_ours(&c, "none %.3f; linear %.3f, ntk %.3f, dynamic %.3f, yarn %.3f", none,
-               scaling_zero_at(s, SCALED_LINEAR, AT_4X).mean,
-               scaling_zero_at(s, SCALED_NTK, AT_4X).mean,
-               scaling_zero_at(s, SCALED_DYNAMIC, AT_4X).mean,
-               scaling_zero_at(s, SCALED_YARN, AT_4X).mean);
+                   scaling_zero_at(s, SCALED_LINEAR, AT_4X).mean,
+                   scaling_zero_at(s, SCALED_NTK, AT_4X).mean,
+                   scaling_zero_at(s, SCALED_DYNAMIC, AT_4X).mean,
+                   scaling_zero_at(s, SCALED_YARN, AT_4X).mean);
     return c;
 }
 
 /* a has lower loss than b, at one length */
-static kit_claim scaling_claim_order(const settings *s, const char *what, const char *published, int a,
-                                 int b, kit_spread (*at)(const settings *, int, int), int length)
+static kit_claim scaling_claim_order(const settings *s, const char *what, const char *published,
+                                     int a, int b, kit_spread (*at)(const settings *, int, int),
+                                     int length)
 {
     kit_claim c = kit_claim_open(what, published);
     kit_spread low = at(s, a, length), high = at(s, b, length);
@@ -244,9 +259,9 @@ static double scaling_zero_gap(const settings *s, int a, int b, int at)
 
 static kit_claim scaling_claim_short(const settings *s)
 {
-    kit_claim c =
-        kit_claim_open("Scaled by 4, `linear` costs texts of the training length (more than 0.02).",
-                   "PI is worse within the original window (Chen et al.)");
+    kit_claim c = kit_claim_open("Scaled by 4, `linear` costs texts of the training length (more "
+                                 "than 0.02).",
+                                 "PI is worse within the original window (Chen et al.)");
     double cost = scaling_zero_gap(s, SCALED_LINEAR, SCALED_NONE, AT_1X);
     c.verdict = kit_judge_size(1, cost > 0.02, cost > 0);
     kit_claim_ours(&c, "%+.3f bits per byte", cost);
@@ -255,8 +270,12 @@ static kit_claim scaling_claim_short(const settings *s)
 
 static kit_claim scaling_claim_dynamic(const settings *s)
 {
-    kit_claim c = kit_claim_open("`dynamic` costs them nothing (less than 0.001).",
-                         "dynamic scaling leaves short texts as they were (Peng et al.)");
+    kit_claim c = kit_claim_open("`dynamic` costs them nothing (less than 0.001).", "dynamic "
+                                                                                    "scaling "
+                                                                                    "leaves short "
+                                                                                    "texts as they "
+                                                                                    "were (Peng et "
+                                                                                    "al.)");
     double cost = scaling_zero_gap(s, SCALED_DYNAMIC, SCALED_NONE, AT_1X);
     c.verdict = kit_judge(1, fabs(cost) < 0.001);
     kit_claim_ours(&c, "%+.4f bits per byte", cost);
@@ -265,8 +284,9 @@ static kit_claim scaling_claim_dynamic(const settings *s)
 
 static kit_claim scaling_claim_catches_up(const settings *s)
 {
-    kit_claim c = kit_claim_open("After brief fine-tuning at 4x `linear` has caught up with `ntk` there.",
-                         "fine-tuned, PI is ahead of NTK (Peng et al.)");
+    kit_claim c = kit_claim_open("After brief fine-tuning at 4x `linear` has caught up with `ntk` "
+                                 "there.",
+                                 "fine-tuned, PI is ahead of NTK (Peng et al.)");
     double before = scaling_zero_gap(s, SCALED_LINEAR, SCALED_NTK, AT_4X);
     double after = scaling_tuned_at(s, SCALED_LINEAR, AT_4X).mean
                  - scaling_tuned_at(s, SCALED_NTK, AT_4X).mean;
@@ -379,7 +399,8 @@ static int scaling_chart(kit_report *p, const settings *s, const char *file, con
     return report_lines(p, s, file, &c, name, SCALINGS, x, y, SCALING_LENGTHS, why);
 }
 
-static void scaling_show(kit_report *p, const settings *s, kit_spread (*at)(const settings *, int, int))
+static void scaling_show(kit_report *p, const settings *s,
+                         kit_spread (*at)(const settings *, int, int))
 {
     kit_cells c = scaling_cells(s, at, 1);
     kit_cells_show(p, &c);

@@ -67,9 +67,10 @@ enum { TEXT_CLAIMS = 9 };
 
 static kit_claim text_claim_equal(const settings *s)
 {
-    kit_claim c = kit_claim_open("At the training length every encoding but `none` lies within 0.1 bits "
-                         "per byte.",
-                         "perplexity 18.66 to 19.34 at 1,024: 0.05 bits per word (Press et al.)");
+    kit_claim c = kit_claim_open("At the training length every encoding but `none` lies within 0.1 "
+                                 "bits per byte.",
+                                 "perplexity 18.66 to 19.34 at 1,024: 0.05 bits per word (Press et "
+                                 "al.)");
     double v[KIT_LIST_ROOM];
     int n = 0;
     for (int i = 0; i < text.specs; i++)
@@ -78,15 +79,25 @@ static kit_claim text_claim_equal(const settings *s)
     kit_spread all = kit_spread_of(v, n);
     c.verdict = kit_judge(n > 1, all.high - all.low <= 0.1);
     kit_claim_ours(&c, "%.3f to %.3f bits per byte", all.low, all.high);
-    kit_claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is still "
-                     "behind: the gap is one of time, and closes with more steps.");
+    kit_claim_reason(&c, "Trained for minutes, an encoding that learns its positions slower is "
+                         "still behind: the gap is one of time, and closes with more steps.");
     return c;
 }
 
 static kit_claim text_claim_alibi(const settings *s)
 {
-    kit_claim c = kit_claim_open("`alibi` at 8 times the length is at most 0.05 worse than at 1x.",
-                         "perplexity 18.66 at 1x, 18.01 at 6x, 17.98 at 16x (Press et al.)");
+    kit_claim c =
+        kit_claim_open("`alibi` at 8 times the length is at most 0.05 worse than at 1x.", "perplexi"
+                                                                                          "ty "
+                                                                                          "18.66 "
+                                                                                          "at 1x, "
+                                                                                          "18.01 "
+                                                                                          "at 6x, "
+                                                                                          "17.98 "
+                                                                                          "at 16x "
+                                                                                          "(Press "
+                                                                                          "et "
+                                                                                          "al.)");
     double worse = text_worse(s, "alibi", 1024);
     c.verdict = kit_judge(text_has("alibi"), worse <= 0.05);
     kit_claim_ours(&c, "%+.3f bits per byte", worse);
@@ -95,9 +106,10 @@ static kit_claim text_claim_alibi(const settings *s)
 
 static kit_claim text_claim_flat(const settings *s)
 {
-    kit_claim c = kit_claim_open("What `alibi` gains on longer texts is fewer bytes without a past: with "
-                         "full context it is flat (within 0.05 from 128 to 512).",
-                         "perplexity 17.98 at 1x, 18.28 at 4x, stride 1 (Press et al.)");
+    kit_claim c = kit_claim_open("What `alibi` gains on longer texts is fewer bytes without a "
+                                 "past: with full context it is flat (within 0.05 from 128 to "
+                                 "512).",
+                                 "perplexity 17.98 at 1x, 18.28 at 4x, stride 1 (Press et al.)");
     double worse = text_full_worse(s, "alibi");
     c.verdict = kit_judge(text_has("alibi"), fabs(worse) <= 0.05);
     kit_claim_ours(&c, "%+.3f bits per byte", worse);
@@ -106,8 +118,21 @@ static kit_claim text_claim_flat(const settings *s)
 
 static kit_claim text_claim_sinusoidal(const settings *s)
 {
-    kit_claim c = kit_claim_open("`sinusoidal` at twice the length is at least 0.3 worse.",
-                         "perplexity 19.34 at 1x, 51.09 at 2x: 1.4 bits per word (Press et al.)");
+    kit_claim c = kit_claim_open("`sinusoidal` at twice the length is at least 0.3 worse.", "perple"
+                                                                                            "xity "
+                                                                                            "19.34 "
+                                                                                            "at "
+                                                                                            "1x, "
+                                                                                            "51.09 "
+                                                                                            "at "
+                                                                                            "2x: "
+                                                                                            "1.4 "
+                                                                                            "bits "
+                                                                                            "per "
+                                                                                            "word "
+                                                                                            "(Press"
+                                                                                            " et "
+                                                                                            "al.)");
     double worse = text_worse(s, "sinusoidal", 256);
     c.verdict = kit_judge_size(text_has("sinusoidal"), worse >= 0.3, worse >= 0.05);
     kit_claim_ours(&c, "%+.3f bits per byte", worse);
@@ -118,25 +143,27 @@ static kit_claim text_claim_sinusoidal(const settings *s)
 static kit_claim text_claim_rope(const settings *s)
 {
     static const int T[3] = { 256, 512, 1024 };
-    kit_claim c = kit_claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, 4 and 8 "
-                         "times the length.",
-                         "at 2x, in bits per word: -0.05, +0.69, +1.40 (Press et al.)");
+    kit_claim c = kit_claim_open("`rope` loses more than `alibi` and less than `sinusoidal`, at 2, "
+                                 "4 and 8 times the length.",
+                                 "at 2x, in bits per word: -0.05, +0.69, +1.40 (Press et al.)");
     int between = 1, above = 1;
     for (int i = 0; i < 3; i++) {
         above = above && text_worse(s, "rope", T[i]) > text_worse(s, "alibi", T[i]);
         between = between && text_worse(s, "rope", T[i]) < text_worse(s, "sinusoidal", T[i]);
     }
     c.verdict = kit_judge_size(text_has("rope") && text_has("alibi") && text_has("sinusoidal"),
-                           above && between, above);
-    kit_claim_ours(&c, "at 2x: alibi %+.3f, rope %+.3f, sinusoidal %+.3f", text_worse(s, "alibi", 256),
-               text_worse(s, "rope", 256), text_worse(s, "sinusoidal", 256));
+                               above && between, above);
+    kit_claim_ours(&c, "at 2x: alibi %+.3f, rope %+.3f, sinusoidal %+.3f",
+                   text_worse(s, "alibi", 256), text_worse(s, "rope", 256),
+                   text_worse(s, "sinusoidal", 256));
     return c;
 }
 
 static kit_claim text_claim_learned(void)
 {
-    kit_claim c = kit_claim_open("`learned` refuses texts longer than its table, and says so.",
-                         "there is no row to add");
+    kit_claim c =
+        kit_claim_open("`learned` refuses texts longer than its table, and says so.", "there is no "
+                                                                                      "row to add");
     posenc_config config = nano_config("learned", 1);
     kit_error why = { "" };
     int refuses = kit_reaches(&config, NANO_CONTEXT, &why);
@@ -148,45 +175,49 @@ static kit_claim text_claim_learned(void)
 
 static kit_claim text_claim_t5(const settings *s)
 {
-    kit_claim c = kit_claim_open("`t5` is no worse at 2x than at 1x.",
-                         "perplexity 18.80 at 1x, 18.34 at 2x, 21.76 at 6x (Press et al.)");
+    kit_claim c = kit_claim_open("`t5` is no worse at 2x than at 1x.", "perplexity 18.80 at 1x, "
+                                                                       "18.34 at 2x, 21.76 at 6x "
+                                                                       "(Press et al.)");
     double worse = text_worse(s, "t5", 256);
     c.verdict = kit_judge_size(text_has("t5"), worse <= 0, worse < text_worse(s, "rope", 256));
     kit_claim_ours(&c, "%+.3f at 2x, %+.3f at 8x", worse, text_worse(s, "t5", 1024));
     kit_claim_reason(&c, "All distances from about 113 on share the last bucket. In the published "
-                     "model, trained on 1,024, nearly every pair of words fell into it; in ours, "
-                     "trained on 128, hardly any, so that what it holds beyond is a guess.");
+                         "model, trained on 1,024, nearly every pair of words fell into it; in "
+                         "ours, trained on 128, hardly any, so that what it holds beyond is a "
+                         "guess.");
     return c;
 }
 
 static kit_claim text_claim_none(const settings *s)
 {
-    kit_claim c = kit_claim_open(
-        "Without an encoding texts of 2x lose more than with `alibi`, less than with `rope`.",
-        "perplexity 14, 30, above 250 at 1.75x (1.3B model of code, Kazemnejad et al.)");
+    kit_claim c = kit_claim_open("Without an encoding texts of 2x lose more than with `alibi`, "
+                                 "less than with `rope`.",
+                                 "perplexity 14, 30, above 250 at 1.75x (1.3B model of code, "
+                                 "Kazemnejad et al.)");
     double none = text_worse(s, "none", 256), low = text_worse(s, "alibi", 256);
     double high = text_worse(s, "rope", 256);
     c.verdict = kit_judge_size(text_has("none") && text_has("alibi") && text_has("rope"),
-                           none > low && none < high, none > low);
+                               none > low && none < high, none > low);
     kit_claim_ours(&c, "alibi %+.3f, none %+.3f, rope %+.3f", low, none, high);
     kit_claim_reason(&c, "What a model without an encoding knows of places it has to count out by "
-                     "itself, and what a small one learns of that in minutes ends with the length "
-                     "it was trained on.");
+                         "itself, and what a small one learns of that in minutes ends with the "
+                         "length it was trained on.");
     return c;
 }
 
 static kit_claim text_claim_early(const settings *s)
 {
-    kit_claim c = kit_claim_open("A quarter past its length `sinusoidal` has lost already, `rope` hardly: "
-                         "it gains until 1.5x at most.",
-                         "they gain for 20 to 50 and for 100 to 200 words past 512 (Press et al.)");
+    kit_claim c = kit_claim_open("A quarter past its length `sinusoidal` has lost already, `rope` "
+                                 "hardly: it gains until 1.5x at most.",
+                                 "they gain for 20 to 50 and for 100 to 200 words past 512 (Press "
+                                 "et al.)");
     double sine = text_worse(s, "sinusoidal", 160), rope = text_worse(s, "rope", 160);
     c.verdict =
         kit_judge_size(text_has("sinusoidal") && text_has("rope"),
-                   sine > 0 && rope < sine && rope <= 0.02 && text_worse(s, "rope", 192) > rope,
-                   sine > 0 && rope < sine);
+                       sine > 0 && rope < sine && rope <= 0.02 && text_worse(s, "rope", 192) > rope,
+                       sine > 0 && rope < sine);
     kit_claim_ours(&c, "at 160: sinusoidal %+.3f, rope %+.3f; rope at 192 %+.3f", sine, rope,
-               text_worse(s, "rope", 192));
+                   text_worse(s, "rope", 192));
     return c;
 }
 

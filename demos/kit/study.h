@@ -110,10 +110,9 @@ static inline void kit_claim_reason(kit_claim *c, const char *reason)
 enum { KIT_CLAIMS = 24 };
 static int kit_verdicts_told[KIT_VERDICTS];  /* of all experiments in the report */
 
-/* As a table, and below it what is known about those that differ. other: what the column of theirs is
-   called, "published" or "expected". */
-static inline void kit_report_claims(kit_report *p, const char *other, const kit_claim *c,
-                                     int n)
+/* As a table, and below it what is known about those that differ. other: what the column beside
+   ours is called, "published" or "expected". */
+static inline void kit_report_claims(kit_report *p, const char *other, const kit_claim *c, int n)
 {
     const char *const head[4] = { "claim", other, "ours", "verdict" };
     const char *cell[KIT_CLAIMS * 4];
@@ -161,9 +160,10 @@ static inline kit_spread kit_spread_of(const double *v, int n)
 
 /* A line for each name, y (names, n) over x (n); "none" is grey, a line without numbers left out.
    Saved as a file of its own and put into the report. */
-static inline int kit_report_lines(kit_report *p, const char *folder, const char *file, kit_chart *c,
-                                  const char *const *name, int names, const double *x,
-                                  const double *y, int n, const char *caption, kit_error *why)
+static inline int kit_report_lines(kit_report *p, const char *folder, const char *file,
+                                   kit_chart *c, const char *const *name, int names,
+                                   const double *x, const double *y, int n, const char *caption,
+                                   kit_error *why)
 {
     kit_series *line = (kit_series *)kit_new((size_t)names, sizeof *line);
     kit_text svg = { NULL, 0, 0 };

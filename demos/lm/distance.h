@@ -293,9 +293,9 @@ static inline int lm__distance_solved(const lm_setup *s, int from, int to)
 
 static inline kit_claim lm__distance_claim_within(const lm_setup *s)
 {
-    kit_claim c = kit_claim_open("With aligned examples every encoding finds the key at distances up "
-                               "to 128 (exact match at least 0.9).",
-                               "0.9 or more at 1x for a model trained on the task (the bar)");
+    kit_claim c = kit_claim_open("With aligned examples every encoding finds the key at distances "
+                                 "up to 128 (exact match at least 0.9).",
+                                 "0.9 or more at 1x for a model trained on the task (the bar)");
     double least = HUGE_VAL;
     int who = 0;
     for (int way = 0; way < LM_SEEK_WHOLE; way++) {
@@ -307,16 +307,16 @@ static inline kit_claim lm__distance_claim_within(const lm_setup *s)
     c.verdict = kit_judge_size(1, least >= 0.9, 0);
     kit_claim_ours(&c, "the least: %s %.3f", lm_seek_way[who].name, least);
     kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
-                        "says nothing about what happens beyond it.");
+                         "says nothing about what happens beyond it.");
     return c;
 }
 
 static inline kit_claim lm__distance_claim_drop(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("`rope`, `sinusoidal` and `learned` drop past 128: at 192 to 512 "
-                               "each has less than half of what it has within.",
-                               "they drop (by their perplexity beyond the length, Press et al. "
-                               "2022)");
+                                 "each has less than half of what it has within.",
+                                 "they drop (by their perplexity beyond the length, Press et al. "
+                                 "2022)");
     int all = 1, any = 0;
     for (int way = LM_SEEK_ROPE; way <= LM_SEEK_LEARNED; way++) {
         int drops = lm__distance_beyond(s, way) < 0.5 * lm__distance_within(s, way);
@@ -325,17 +325,17 @@ static inline kit_claim lm__distance_claim_drop(const lm_setup *s)
     }
     c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_LEARNED), all, any);
     kit_claim_ours(&c, "192 to 512: rope %.3f, sinusoidal %.3f, learned %.3f",
-                  lm__distance_beyond(s, LM_SEEK_ROPE), lm__distance_beyond(s, LM_SEEK_SINUSOIDAL),
-                  lm__distance_beyond(s, LM_SEEK_LEARNED));
+                   lm__distance_beyond(s, LM_SEEK_ROPE), lm__distance_beyond(s, LM_SEEK_SINUSOIDAL),
+                   lm__distance_beyond(s, LM_SEEK_LEARNED));
     return c;
 }
 
 static inline kit_claim lm__distance_claim_alibi(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("`alibi` falls with the distance, within the window already (128 "
-                               "below 32), and does not break at its end (160 at least half of "
-                               "128).",
-                               "steep slopes cannot look far; no break at the training length");
+                                 "below 32), and does not break at its end (160 at least half of "
+                                 "128).",
+                                 "steep slopes cannot look far; no break at the training length");
     double near = lm__distance_at(s, LM_SEEK_ALIBI, 32);
     double end = lm__distance_at(s, LM_SEEK_ALIBI, 128);
     double past = lm__distance_at(s, LM_SEEK_ALIBI, 160);
@@ -343,18 +343,18 @@ static inline kit_claim lm__distance_claim_alibi(const lm_setup *s)
                          end < near && past >= 0.5 * end && end > 0,
                          past >= 0.5 * end && end > 0);
     kit_claim_ours(&c, "at 32: %.3f, 128: %.3f, 160: %.3f, 512: %.3f", near, end, past,
-                  lm__distance_at(s, LM_SEEK_ALIBI, 512));
+                   lm__distance_at(s, LM_SEEK_ALIBI, 512));
     kit_claim_reason(&c, "With three heads the gentlest slope is 1/256: over 128 places it takes "
-                        "off half a unit, which a marked key outweighs.");
+                         "off half a unit, which a marked key outweighs.");
     return c;
 }
 
 static inline kit_claim lm__distance_claim_slow(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("`t5`, `kerple` and `none` degrade slowest: at 192 to 512 each of "
-                               "them is ahead of `rope`, `sinusoidal` and `learned`.",
-                               "learned biases and no encoding go furthest (Kazemnejad et al. "
-                               "2023, Chi et al. 2022)");
+                                 "them is ahead of `rope`, `sinusoidal` and `learned`.",
+                                 "learned biases and no encoding go furthest (Kazemnejad et al. "
+                                 "2023, Chi et al. 2022)");
     double slow = HUGE_VAL, best = -1, fast = -1;
     for (int way = LM_SEEK_ROPE; way <= LM_SEEK_LEARNED; way++)
         fast = lm_larger(fast, lm__distance_beyond(s, way));
@@ -365,31 +365,31 @@ static inline kit_claim lm__distance_claim_slow(const lm_setup *s)
     c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_ROPE, LM_SEEK_NONE), slow > fast,
                          best > fast);
     kit_claim_ours(&c, "192 to 512: t5 %.3f, kerple %.3f, none %.3f; the best of the others %.3f",
-                  lm__distance_beyond(s, LM_SEEK_T5), lm__distance_beyond(s, LM_SEEK_KERPLE),
-                  lm__distance_beyond(s, LM_SEEK_NONE), fast);
+                   lm__distance_beyond(s, LM_SEEK_T5), lm__distance_beyond(s, LM_SEEK_KERPLE),
+                   lm__distance_beyond(s, LM_SEEK_NONE), fast);
     return c;
 }
 
 static inline kit_claim lm__distance_claim_cut(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Cut anywhere, the largest distance is never learned: at 128 less "
-                               "than 0.1, and at least 0.9 from the same examples aligned.",
-                               "an example as long as the window is whole in 1 window of 135");
+                                 "than 0.1, and at least 0.9 from the same examples aligned.",
+                                 "an example as long as the window is whole in 1 window of 135");
     double cut = lm__distance_at(s, LM_SEEK_CUT, 128);
     double whole = lm__distance_at(s, LM_SEEK_WHOLE, 128);
     c.verdict = kit_judge_size(lm__distance_solved(s, LM_SEEK_WHOLE, LM_SEEK_WHOLE),
                          cut < 0.1 && whole >= 0.9, cut < whole - 0.2);
     kit_claim_ours(&c, "cut %.3f, aligned %.3f", cut, whole);
-    kit_claim_reason(&c, "What a relative encoding learns about finding a key at 32 to 96 may carry "
-                        "it to 128, within which all distances between tokens are known.");
+    kit_claim_reason(&c, "What a relative encoding learns about finding a key at 32 to 96 may "
+                         "carry it to 128, within which all distances between tokens are known.");
     return c;
 }
 
 static inline kit_claim lm__distance_claim_cost(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Cutting costs most where examples are long: the loss of exact "
-                               "answers at 96 and 128 is larger than that at 32 and 64.",
-                               "whole in about 75, 50, 25 and 1 of 100 windows");
+                                 "answers at 96 and 128 is larger than that at 32 and 64.",
+                                 "whole in about 75, 50, 25 and 1 of 100 windows");
     double lost[2] = { 0, 0 };
     for (int i = 0; i < 2; i++)
         for (int k = 1; k <= 2; k++)

@@ -343,9 +343,9 @@ static inline int lm__sums_solved(const lm_setup *s, int way)
 static inline kit_claim lm__sums_claim_within(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Every encoding adds numbers of 1 to 5 digits that it was not "
-                               "trained on (exact match at least 0.9).",
-                               "87 of 100 without an encoding, 100 with abacus, in length (a "
-                               "replication with 10.6M parameters)");
+                                 "trained on (exact match at least 0.9).",
+                                 "87 of 100 without an encoding, 100 with abacus, in length (a "
+                                 "replication with 10.6M parameters)");
     double least = HUGE_VAL;
     int who = 0;
     for (int way = 0; way < LM_SUM_WAYS; way++) {
@@ -357,17 +357,17 @@ static inline kit_claim lm__sums_claim_within(const lm_setup *s)
     c.verdict = kit_judge_size(1, least >= 0.9, 0);
     kit_claim_ours(&c, "the least: %s %.3f", lm_sum_way[who].name, least);
     kit_claim_reason(&c, "Not trained long enough for all of them: what is lost within the length "
-                        "says nothing about what happens beyond it.");
+                         "says nothing about what happens beyond it.");
     return c;
 }
 
 static inline kit_claim lm__sums_claim_cliff(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Whoever counts tokens fails two digits past the training: at 7 "
-                               "digits each encoding but abacus that adds within its length is "
-                               "right at most 1 time in 10.",
-                               "0 one or two digits past, with every encoding that counts tokens "
-                               "(three replications)");
+                                 "digits each encoding but abacus that adds within its length is "
+                                 "right at most 1 time in 10.",
+                                 "0 one or two digits past, with every encoding that counts tokens "
+                                 "(three replications)");
     double most = -1, most_far = -1;
     int who = 0, solved = 0;
     for (int way = 0; way < LM_SUM_ABACUS; way++) {
@@ -380,34 +380,36 @@ static inline kit_claim lm__sums_claim_cliff(const lm_setup *s)
     }
     c.verdict = kit_judge_size(solved > 0, most <= 0.1, most_far <= 0.1);
     kit_claim_ours(&c, "at 7 digits the most is %s %.3f; at 10 digits the most is %.3f",
-                  lm_sum_way[who].name, most, most_far);
+                   lm_sum_way[who].name, most, most_far);
     return c;
 }
 
 static inline kit_claim lm__sums_claim_abacus(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Abacus with a drawn offset goes further: on 6 to 10 digits at "
-                               "least 0.1 more exact answers than any other.",
-                               "20 to 100 digits: 0.93 (McLeish et al. 2024); small models 0.31, "
-                               "or 0 (replications)");
+                                 "least 0.1 more exact answers than any other.",
+                                 "20 to 100 digits: 0.93 (McLeish et al. 2024); small models 0.31, "
+                                 "or 0 (replications)");
     double abacus = lm__sums_beyond(s, LM_SUM_ABACUS), other = 0;
     for (int way = 0; way < LM_SUM_ABACUS; way++)
         if (lm__sums_asked(s, way)) other = lm_larger(other, lm__sums_beyond(s, way));
-    c.verdict = kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS), abacus >= other + 0.1, abacus > other);
+    c.verdict =
+        kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS), abacus >= other + 0.1, abacus > other);
     kit_claim_ours(&c, "abacus %.3f, the best other %.3f", abacus, other);
     kit_claim_reason(&c, "Numbers longer than any in training are a new thing even where each of "
-                        "their places is known: the published models saw numbers of 1 to 20 "
-                        "digits, these of 1 to 5, from which less can be learned about length.");
+                         "their places is known: the published models saw numbers of 1 to 20 "
+                         "digits, these of 1 to 5, from which less can be learned about length.");
     return c;
 }
 
 static inline kit_claim lm__sums_claim_seeds(const lm_setup *s)
 {
-    kit_claim c = kit_claim_open("Seeds decide: the best run of abacus on 6 to 10 digits is at least "
-                               "0.2 better than the mean.",
-                               "mean 0.31, best 0.93 (replication, 3.4M parameters)");
+    kit_claim c = kit_claim_open("Seeds decide: the best run of abacus on 6 to 10 digits is at "
+                                 "least 0.2 better than the mean.",
+                                 "mean 0.31, best 0.93 (replication, 3.4M parameters)");
     kit_spread v = lm__sums_exact(s, LM_SUM_ABACUS, LM_SUM_SHORT + 1, LM_SUM_LONG);
-    c.verdict = kit_judge_size(s->seeds > 1 && lm__sums_solved(s, LM_SUM_ABACUS), v.high - v.mean >= 0.2,
+    c.verdict =
+        kit_judge_size(s->seeds > 1 && lm__sums_solved(s, LM_SUM_ABACUS), v.high - v.mean >= 0.2,
                          v.high - v.mean >= 0.05);
     kit_claim_ours(&c, "mean %.3f, lowest %.3f, best %.3f", v.mean, v.low, v.high);
     return c;
@@ -416,14 +418,15 @@ static inline kit_claim lm__sums_claim_seeds(const lm_setup *s)
 static inline kit_claim lm__sums_claim_places(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Where abacus errs in sums of 7 digits, it errs at the far end: "
-                               "places 1 to 5 are right more often than those from 6 on.",
-                               "each place by itself is known, the end of the number is not");
+                                 "places 1 to 5 are right more often than those from 6 on.",
+                                 "each place by itself is known, the end of the number is not");
     double near = 0, far = 0;
     for (int i = 0; i < LM_SUM_SHORT; i++)
         near += lm__sums_place(s, LM_SUM_ABACUS, 7, i) / LM_SUM_SHORT;
     for (int i = LM_SUM_SHORT; i < 8; i++)
         far += lm__sums_place(s, LM_SUM_ABACUS, 7, i) / (8 - LM_SUM_SHORT);
-    c.verdict = kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS) && (near < 1 || far < 1), near > far, 0);
+    c.verdict =
+        kit_judge_size(lm__sums_solved(s, LM_SUM_ABACUS) && (near < 1 || far < 1), near > far, 0);
     kit_claim_ours(&c, "places 1 to 5: %.3f, from 6 on: %.3f", near, far);
     return c;
 }
@@ -508,7 +511,8 @@ static inline int lm__sums_chart(kit_report *p, const lm_setup *s, kit_error *wh
                               "exact answers");
     c.whole_x = c.percent = 1;
     c.y_high = 1;
-    return kit_report_lines(p, s->out, "sums.svg", &c, name, LM_SUM_WAYS, x, y, LM_SUM_LONG, "", why);
+    return kit_report_lines(p, s->out, "sums.svg", &c, name, LM_SUM_WAYS, x, y, LM_SUM_LONG, "",
+                            why);
 }
 
 static inline int lm__sums_heat(kit_report *p, const lm_setup *s, int way, kit_error *why)

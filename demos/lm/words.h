@@ -301,9 +301,9 @@ static inline double lm__words_least_other(const lm_setup *s)
 static inline kit_claim lm__words_claim_best(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("Of the eight encodings of pos-enc-bench `sinusoidal` and `rope` "
-                               "are best and level: within 0.05 bits per byte, no other more than "
-                               "0.01 below the better.",
-                               "by theory: sinusoidal about as rope, and best");
+                                 "are best and level: within 0.05 bits per byte, no other more "
+                                 "than 0.01 below the better.",
+                                 "by theory: sinusoidal about as rope, and best");
     double sine = lm__words_bits(s, "sinusoidal", 1), rope = lm__words_bits(s, "rope", 1);
     double best = lm_smaller(sine, rope), other = lm__words_least_other(s);
     c.verdict = kit_judge_size(sine == sine && rope == rope && other < HUGE_VAL,
@@ -314,9 +314,9 @@ static inline kit_claim lm__words_claim_best(const lm_setup *s)
 
 static inline kit_claim lm__words_claim_sinonly(const lm_setup *s)
 {
-    kit_claim c = kit_claim_open("Within the training length `sinonly` is close to `sinusoidal`: at "
-                               "most 0.05 bits per byte worse.",
-                               "by theory: close, in distribution");
+    kit_claim c = kit_claim_open("Within the training length `sinonly` is close to `sinusoidal`: "
+                                 "at most 0.05 bits per byte worse.",
+                                 "by theory: close, in distribution");
     double sine = lm__words_bits(s, "sinusoidal", 1), only = lm__words_bits(s, "sinonly", 1);
     c.verdict = kit_judge_size(sine == sine && lm__words_has(s, "sinonly"), only - sine <= 0.05,
                          only - sine <= 0.15);
@@ -327,12 +327,13 @@ static inline kit_claim lm__words_claim_sinonly(const lm_setup *s)
 static inline kit_claim lm__words_claim_worse(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("`binary` and `decimal` are worse than `sinusoidal`, each by at "
-                               "least 0.02 bits per byte.",
-                               "by theory: worse");
+                                 "least 0.02 bits per byte.",
+                                 "by theory: worse");
     double sine = lm__words_bits(s, "sinusoidal", 1);
     double binary = lm__words_bits(s, "binary", 1) - sine;
     double decimal = lm__words_bits(s, "decimal", 1) - sine;
-    c.verdict = kit_judge_size(binary == binary && decimal == decimal, binary >= 0.02 && decimal >= 0.02,
+    c.verdict =
+        kit_judge_size(binary == binary && decimal == decimal, binary >= 0.02 && decimal >= 0.02,
                          binary > 0 && decimal > 0);
     kit_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
     return c;
@@ -340,7 +341,7 @@ static inline kit_claim lm__words_claim_worse(const lm_setup *s)
 
 /* a kink of at least 0.02 bits, and three times what rope has there */
 static inline kit_claim lm__words_claim_kinks(const lm_setup *s, const char *spec, const char *at,
-                                             double (*kink)(const lm_setup *, const char *))
+                                              double (*kink)(const lm_setup *, const char *))
 {
     char what[240];
     snprintf(what, sizeof what,
@@ -357,24 +358,25 @@ static inline kit_claim lm__words_claim_kinks(const lm_setup *s, const char *spe
 static inline kit_claim lm__words_claim_norm(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("A norm hurts: `binary_norm` and `decimal_norm` are each at least "
-                               "0.01 bits per byte worse than `binary` and `decimal`.",
-                               "by theory: a constant offset of 9.5 beside tokens of 1.9");
+                                 "0.01 bits per byte worse than `binary` and `decimal`.",
+                                 "by theory: a constant offset of 9.5 beside tokens of 1.9");
     double binary = lm__words_bits(s, "binary_norm", 1) - lm__words_bits(s, "binary", 1);
     double decimal = lm__words_bits(s, "decimal_norm", 1) - lm__words_bits(s, "decimal", 1);
-    c.verdict = kit_judge_size(binary == binary && decimal == decimal, binary >= 0.01 && decimal >= 0.01,
+    c.verdict =
+        kit_judge_size(binary == binary && decimal == decimal, binary >= 0.01 && decimal >= 0.01,
                          binary > 0 && decimal > 0);
     kit_claim_ours(&c, "binary %+.3f, decimal %+.3f", binary, decimal);
     kit_claim_reason(&c, "An offset that is the same everywhere can be learned away within a few "
-                        "steps, and -1 and 1 are twice as far apart as 0 and 1.");
+                         "steps, and -1 and 1 are twice as far apart as 0 and 1.");
     return c;
 }
 
 static inline kit_claim lm__words_claim_factor(const lm_setup *s)
 {
     kit_claim c = kit_claim_open("`sinusoidal` needs the factor sqrt(d): without it at least 0.05 "
-                               "bits per byte worse; `rope` does not (within 0.05).",
-                               "pos-enc-bench added the factor against instability, to added "
-                               "encodings only");
+                                 "bits per byte worse; `rope` does not (within 0.05).",
+                                 "pos-enc-bench added the factor against instability, to added "
+                                 "encodings only");
     double sine = lm__words_bits(s, "sinusoidal", 0) - lm__words_bits(s, "sinusoidal", 1);
     double rope = lm__words_bits(s, "rope", 0) - lm__words_bits(s, "rope", 1);
     c.verdict = kit_judge_size(sine == sine && rope == rope, sine >= 0.05 && fabs(rope) <= 0.05,
@@ -396,29 +398,29 @@ static inline kit_spread lm__words_shifts(const char *spec)
 static inline kit_claim lm__words_claim_linear(void)
 {
     kit_claim c = kit_claim_open("A shift of the position by 1, 4, 16 is linear for `sinusoidal` "
-                               "(R^2 at least 0.9999) and not for `binary` and `decimal` (each "
-                               "below 0.99).",
-                               "exactly 1; carries are not linear");
+                                 "(R^2 at least 0.9999) and not for `binary` and `decimal` (each "
+                                 "below 0.99).",
+                                 "exactly 1; carries are not linear");
     kit_spread sine = lm__words_shifts("sinusoidal"), binary = lm__words_shifts("binary");
     kit_spread decimal = lm__words_shifts("decimal");
     c.verdict = kit_judge_size(1, sine.low >= 0.9999 && binary.high < 0.99 && decimal.high < 0.99,
                          sine.low > binary.high && sine.low > decimal.high);
     kit_claim_ours(&c, "sinusoidal %.5f or more; binary %.3f..%.3f, decimal %.3f..%.3f", sine.low,
-                  binary.low, binary.high, decimal.low, decimal.high);
+                   binary.low, binary.high, decimal.low, decimal.high);
     return c;
 }
 
 static inline kit_claim lm__words_claim_sines(void)
 {
-    kit_claim c = kit_claim_open("Without the cosines a shift is not linear: for `sinonly` R^2 stays "
-                               "below 0.99.",
-                               "the missing cosine");
+    kit_claim c = kit_claim_open("Without the cosines a shift is not linear: for `sinonly` R^2 "
+                                 "stays below 0.99.",
+                                 "the missing cosine");
     kit_spread v = lm__words_shifts("sinonly");
     c.verdict = kit_judge_size(1, v.low < 0.99, v.low < 0.9999);
     kit_claim_ours(&c, "R^2 %.5f to %.5f", v.low, v.high);
     kit_claim_reason(&c, "Each sine alone lacks its cosine, but there are as many frequencies as "
-                        "channels, and over a stretch of positions the sines of its neighbours "
-                        "add up to it.");
+                         "channels, and over a stretch of positions the sines of its neighbours "
+                         "add up to it.");
     return c;
 }
 
@@ -426,9 +428,10 @@ static inline kit_claim lm__words_claim_rank(void)
 {
     static const char *const spec[4] = { "binary", "binary_norm", "decimal", "decimal_norm" };
     static const int expected[4] = { 10, 11, 4, 5 };
-    kit_claim c = kit_claim_open("Tables of 1,024 positions have rank 10, 11 (`binary`, normed), 4, "
-                               "5 (`decimal`, normed), and `sinusoidal` more than all of them.",
-                               "10, 10 and a constant, 4, 4 and a constant; high");
+    kit_claim c = kit_claim_open("Tables of 1,024 positions have rank 10, 11 (`binary`, normed), "
+                                 "4, 5 (`decimal`, normed), and `sinusoidal` more than all of "
+                                 "them.",
+                                 "10, 10 and a constant, 4, 4 and a constant; high");
     lm_table_facts t, sine;
     int rank[4] = { 0 }, right = 1;
     memset(&sine, 0, sizeof sine);
@@ -441,7 +444,7 @@ static inline kit_claim lm__words_claim_rank(void)
     }
     c.verdict = kit_judge_size(1, right, 0);
     kit_claim_ours(&c, "%d, %d, %d, %d; sinusoidal %d", rank[0], rank[1], rank[2], rank[3],
-                  sine.rank[1]);
+                   sine.rank[1]);
     return c;
 }
 
