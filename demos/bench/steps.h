@@ -9,6 +9,7 @@
 #define BENCH_STEPS_H
 
 #include "bench/works.h"
+#include "lm/sizes.h"
 #include "marker/nets.h"
 
 /* ---- configurations -------------------------------------------------------------------------- */
@@ -48,23 +49,8 @@ static posenc_config marker_model(const char *spec, int depth)
 
 static posenc_config language_model(const char *spec, int tiny)
 {
-    posenc_config c;
-    memset(&c, 0, sizeof c);
-    c.encoding = spec;
-    c.vocab = tiny ? 65536 : 256;
-    c.context = tiny ? 1024 : 256;
+    posenc_config c = lm_size_config(lm_size_find(tiny ? "tiny" : "micro"), spec);
     c.batch = tiny ? 4 : 16;
-    c.layers = tiny ? 6 : 4;
-    c.channels = tiny ? 512 : 256;
-    c.heads = 8;
-    c.hidden = 4 * c.channels;
-    c.causal = 1;
-    c.norm = POSENC_RMSNORM;
-    c.norm_eps = 1e-5;
-    c.activation = POSENC_SWIGLU;
-    c.no_bias = 1;
-    c.qk_norm = POSENC_QK_NORM_BEFORE;
-    c.tied_head = 1;
     return c;
 }
 
